@@ -1,0 +1,5 @@
+//! The acting side of Baton: a device performs tool calls in its user's workspaces and tells the hub how they ended.
+//!
+//! It may use the protocol and the client's end of the wire; it must never know how the hub decides.
+
+pub mod tool;
