@@ -1,0 +1,177 @@
+use crate::{DeviceId, InvitationId, PairingId, Timestamp, ToolSpec, UserId, Workspace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// How far a device is trusted (H9). Ordered from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    Guest,
+    Standard,
+    Trusted,
+}
+
+/// What an end is (D1). `Device` only acts: it holds workspaces and tools, and has no user in front of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientType {
+    Phone,
+    Tablet,
+    Web,
+    Ide,
+    Cli,
+    Device,
+}
+
+/// What a device can do at the moment (H11). Unknown features and inputs are kept as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Capabilities {
+    #[serde(default)]
+    pub inputs: BTreeSet<String>,
+    /// Width and height in CSS pixels or character cells.
+    #[serde(default)]
+    pub screen: Option<(u32, u32)>,
+    #[serde(default)]
+    pub features: BTreeSet<String>,
+    /// A language tag the end prefers, such as `zh-CN`.
+    #[serde(default)]
+    pub language: Option<String>,
+}
+
+/// A paired device as the hub keeps it. Its token is kept as a hash elsewhere and never leaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceRecord {
+    pub device_id: DeviceId,
+    pub name: String,
+    pub client_type: ClientType,
+    pub trust: Trust,
+    pub paired_at: Timestamp,
+    #[serde(default)]
+    pub revoked_at: Option<Timestamp>,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    #[serde(default)]
+    pub tools: Vec<ToolSpec>,
+    #[serde(default)]
+    pub workspaces: Vec<Workspace>,
+}
+
+/// `GET /v1/devices`: a device as its user sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceView {
+    pub device_id: DeviceId,
+    pub name: String,
+    pub client_type: ClientType,
+    pub trust: Trust,
+    pub online: bool,
+    pub paired_at: Timestamp,
+    #[serde(default)]
+    pub revoked_at: Option<Timestamp>,
+    /// Whether this is the device that asks.
+    #[serde(default)]
+    pub own: bool,
+    #[serde(default)]
+    pub workspaces: Vec<Workspace>,
+    #[serde(default)]
+    pub tools: Vec<String>,
+}
+
+/// `POST /v1/pairings`: a new device asks to be paired.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingRequest {
+    pub name: String,
+    pub client_type: ClientType,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+}
+
+/// The hub's answer to it. `secret` is for the new device alone; `code` is read to the approving one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingStarted {
+    pub pairing_id: PairingId,
+    /// Eight characters of an alphabet without look-alikes, shown as `ABCD-EFGH`.
+    pub code: String,
+    pub secret: String,
+    pub expires_at: Timestamp,
+}
+
+/// `GET /v1/pairings/{code}` by a trusted device: what asks, shown before it is approved (S4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingPreview {
+    pub name: String,
+    pub client_type: ClientType,
+    pub code: String,
+    pub expires_at: Timestamp,
+}
+
+/// `POST /v1/pairings/{code}/approve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingApproval {
+    pub trust: Trust,
+}
+
+/// `POST /v1/pairings/{pairing_id}/claim` with the secret: what became of the request. The token is in it once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum PairingState {
+    Waiting { expires_at: Timestamp },
+    Approved(Credentials),
+}
+
+/// `POST /v1/pairings/{pairing_id}/claim`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingClaim {
+    pub secret: String,
+    /// Set the token as a cookie and leave it out of the body (browsers).
+    #[serde(default)]
+    pub cookie: bool,
+}
+
+/// What a newly paired device is given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Credentials {
+    pub device_id: DeviceId,
+    pub user_id: UserId,
+    pub name: String,
+    pub trust: Trust,
+    /// Shown once. Empty for a browser, which gets it as a cookie that its scripts can't read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub token: String,
+}
+
+/// `POST /v1/invitations`: a trusted device makes a one-time link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InvitationRequest {
+    pub trust: Trust,
+}
+
+/// The link's secret, shown once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Invitation {
+    pub invitation_id: InvitationId,
+    pub secret: String,
+    pub url: String,
+    pub expires_at: Timestamp,
+}
+
+/// `POST /v1/invitations/claim`: whoever holds the link names itself and is paired.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InvitationClaim {
+    pub secret: String,
+    pub name: String,
+    pub client_type: ClientType,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    #[serde(default)]
+    pub cookie: bool,
+}
+
+/// `PATCH /v1/devices/{id}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicePatch {
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub trust: Option<Trust>,
+}

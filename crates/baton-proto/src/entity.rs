@@ -1,0 +1,440 @@
+use crate::{
+    ApprovalBinding, ApprovalId, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId, Language,
+    MessageId, Phase, QuestionId, QuestionKind, Risk, Role, Selection, Sender, TaskId, Timestamp, ToolError, ToolResult, TurnId,
+    UnknownCause, WorkspaceId,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What ends are shown (D2): whole entities, each replaced by a newer version of itself. The hub folds; ends keep a map by kind and id.
+///
+/// `version` is the sequence number of the event that last touched the entity; `created_seq` orders a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EntityView {
+    Session(Box<SessionEntity>),
+    Task(Box<TaskEntity>),
+    Turn(TurnEntity),
+    Message(MessageEntity),
+    Call(Box<CallEntity>),
+    Approval(Box<ApprovalEntity>),
+    Question(QuestionEntity),
+    Fact(FactEntity),
+    Note(NoteEntity),
+    Handoff(HandoffEntity),
+    Workspace(WorkspaceEntity),
+}
+
+impl EntityView {
+    /// The kind's name on the wire.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Task(_) => "task",
+            Self::Turn(_) => "turn",
+            Self::Message(_) => "message",
+            Self::Call(_) => "call",
+            Self::Approval(_) => "approval",
+            Self::Question(_) => "question",
+            Self::Fact(_) => "fact",
+            Self::Note(_) => "note",
+            Self::Handoff(_) => "handoff",
+            Self::Workspace(_) => "workspace",
+        }
+    }
+
+    /// The id within its kind.
+    pub fn id(&self) -> String {
+        match self {
+            Self::Session(it) => it.id.to_string(),
+            Self::Task(it) => it.id.to_string(),
+            Self::Turn(it) => it.id.to_string(),
+            Self::Message(it) => it.id.to_string(),
+            Self::Call(it) => it.id.to_string(),
+            Self::Approval(it) => it.id.to_string(),
+            Self::Question(it) => it.id.to_string(),
+            Self::Fact(it) => it.id.to_string(),
+            Self::Note(it) => it.id.clone(),
+            Self::Handoff(it) => it.id.to_string(),
+            Self::Workspace(it) => it.id.to_string(),
+        }
+    }
+
+    pub const fn version(&self) -> u64 {
+        match self {
+            Self::Session(it) => it.version,
+            Self::Task(it) => it.version,
+            Self::Turn(it) => it.version,
+            Self::Message(it) => it.version,
+            Self::Call(it) => it.version,
+            Self::Approval(it) => it.version,
+            Self::Question(it) => it.version,
+            Self::Fact(it) => it.version,
+            Self::Note(it) => it.version,
+            Self::Handoff(it) => it.version,
+            Self::Workspace(it) => it.version,
+        }
+    }
+}
+
+/// What ends show of a task or session at a glance (T3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkState {
+    Pending,
+    Running,
+    AwaitingInput,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// The loop's own state, for the line under the conversation (T3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    Idle,
+    Thinking,
+    AwaitingTool,
+    AwaitingUser,
+    AwaitingDevice,
+    Executing,
+    /// Waits for the time of the next try.
+    Retrying,
+    Stopping,
+    Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionEntity {
+    pub id: crate::SessionId,
+    pub version: u64,
+    pub title: String,
+    pub language: Language,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub epoch: u64,
+    /// The device that holds the session (H5); everybody else follows live.
+    #[serde(default)]
+    pub holder: Option<DeviceId>,
+    /// The open offer to another device.
+    #[serde(default)]
+    pub transfer: Option<HandoffId>,
+    pub state: WorkState,
+    pub activity: Activity,
+    /// The task that input goes to.
+    #[serde(default)]
+    pub active_task: Option<TaskId>,
+    #[serde(default)]
+    pub workspace_id: Option<WorkspaceId>,
+    /// Approvals and questions that wait for the user.
+    pub waiting: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskEntity {
+    pub id: TaskId,
+    pub version: u64,
+    pub title: String,
+    pub core_intent: CoreIntent,
+    pub phase: Phase,
+    pub state: WorkState,
+    /// 0 to 100.
+    pub progress: u8,
+    /// What is happening, in words, in the conversation's language.
+    pub line: String,
+    #[serde(default)]
+    pub waiting_on: Option<WaitingOn>,
+    #[serde(default)]
+    pub steps: Vec<StepView>,
+    #[serde(default)]
+    pub current_step: Option<String>,
+    #[serde(default)]
+    pub last_error: Option<String>,
+    #[serde(default)]
+    pub summary: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum WaitingOn {
+    Approval {
+        id: ApprovalId,
+    },
+    Question {
+        id: QuestionId,
+    },
+    Device {
+        id: DeviceId,
+    },
+    /// The time of the next try of the model.
+    Model {
+        retry_at: Timestamp,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepView {
+    pub step_id: String,
+    pub title: String,
+    pub status: StepStatus,
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+    #[serde(default)]
+    pub conclusion: Option<String>,
+    #[serde(default)]
+    pub evidence: Option<String>,
+    #[serde(default)]
+    pub product: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    Pending,
+    Running,
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnEntity {
+    pub id: TurnId,
+    pub version: u64,
+    pub created_seq: u64,
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    pub state: TurnState,
+    pub activity: Activity,
+    /// Model calls made in it (R4).
+    pub iterations: u32,
+    /// Messages that are read at the next step.
+    #[serde(default)]
+    pub unread: Vec<MessageId>,
+    pub started_at: Timestamp,
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The answer under way, to which `delta` frames belong.
+    #[serde(default)]
+    pub answering: Option<MessageId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    Running,
+    Waiting,
+    Stopping,
+    Finished,
+    Interrupted,
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageEntity {
+    pub id: MessageId,
+    pub version: u64,
+    pub created_seq: u64,
+    pub role: Role,
+    pub text: String,
+    #[serde(default)]
+    pub thinking: Option<String>,
+    #[serde(default)]
+    pub turn_id: Option<TurnId>,
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    #[serde(default)]
+    pub sender: Option<Sender>,
+    #[serde(default)]
+    pub selection: Option<Selection>,
+    /// Not read by the model yet (T10).
+    #[serde(default)]
+    pub unread: bool,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallState {
+    Proposed,
+    AwaitingApproval,
+    /// Waits for an answer to its question.
+    AwaitingAnswer,
+    Planned,
+    Started,
+    Unknown,
+    /// Asked to stop; not yet confirmed.
+    Cancelling,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl CallState {
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallEntity {
+    pub id: CallId,
+    pub version: u64,
+    pub created_seq: u64,
+    pub turn_id: TurnId,
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    #[serde(default)]
+    pub step_id: Option<String>,
+    pub tool: String,
+    pub arguments: Value,
+    pub origin: CallOrigin,
+    pub effect: Effect,
+    pub risk: Risk,
+    pub state: CallState,
+    pub attempt: u32,
+    #[serde(default)]
+    pub device_id: Option<DeviceId>,
+    #[serde(default)]
+    pub approval_id: Option<ApprovalId>,
+    #[serde(default)]
+    pub question_id: Option<QuestionId>,
+    /// Why its outcome is unknown.
+    #[serde(default)]
+    pub unknown: Option<UnknownCause>,
+    #[serde(default)]
+    pub result: Option<ToolResult>,
+    #[serde(default)]
+    pub error: Option<ToolError>,
+    /// Why it was cancelled.
+    #[serde(default)]
+    pub reason: Option<String>,
+    pub at: Timestamp,
+    #[serde(default)]
+    pub started_at: Option<Timestamp>,
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    Open,
+    Approved,
+    Rejected,
+    Voided,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalEntity {
+    pub id: ApprovalId,
+    pub version: u64,
+    pub created_seq: u64,
+    pub call_id: CallId,
+    pub state: ApprovalState,
+    pub arguments: Value,
+    pub binding: ApprovalBinding,
+    pub at: Timestamp,
+    #[serde(default)]
+    pub decided_by: Option<Sender>,
+    #[serde(default)]
+    pub decided_at: Option<Timestamp>,
+    /// Why it was voided.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The workspace changed since it was asked; set on the card.
+    #[serde(default)]
+    pub workspace_changed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionState {
+    Open,
+    Answered,
+    Voided,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionEntity {
+    pub id: QuestionId,
+    pub version: u64,
+    pub created_seq: u64,
+    pub question_kind: QuestionKind,
+    pub call_id: CallId,
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    pub text: String,
+    /// For a question about an outcome: `happened`, `do_it`, `skip`.
+    pub options: Vec<String>,
+    /// What is known, in words.
+    #[serde(default)]
+    pub known: Option<String>,
+    pub state: QuestionState,
+    #[serde(default)]
+    pub answer: Option<String>,
+    #[serde(default)]
+    pub answered_by: Option<Sender>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FactEntity {
+    pub id: FactId,
+    pub version: u64,
+    pub key: String,
+    pub value: String,
+    pub scope: FactScope,
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    pub source: String,
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    pub at: Timestamp,
+    /// `false` once it was replaced or forgotten.
+    pub valid: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NoteEntity {
+    /// The note's key.
+    pub id: String,
+    pub version: u64,
+    /// `None` once it was forgotten.
+    pub value: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoffState {
+    Offered,
+    Accepted,
+    Declined,
+    Expired,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HandoffEntity {
+    pub id: HandoffId,
+    pub version: u64,
+    pub from: DeviceId,
+    pub to: DeviceId,
+    pub deadline: Timestamp,
+    pub state: HandoffState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceEntity {
+    pub id: WorkspaceId,
+    pub version: u64,
+    #[serde(default)]
+    pub device_id: Option<DeviceId>,
+    pub name: String,
+    pub baseline: Baseline,
+}
