@@ -207,10 +207,9 @@ pub struct TurnEntity {
     #[serde(default)]
     pub task_id: Option<TaskId>,
     pub state: TurnState,
-    pub activity: Activity,
     /// Model calls made in it (R4).
     pub iterations: u32,
-    /// Messages that are read at the next step.
+    /// Messages that the model reads at its next step (T10); ends mark them.
     #[serde(default)]
     pub unread: Vec<MessageId>,
     pub started_at: Timestamp,
@@ -251,9 +250,6 @@ pub struct MessageEntity {
     pub sender: Option<Sender>,
     #[serde(default)]
     pub selection: Option<Selection>,
-    /// Not read by the model yet (T10).
-    #[serde(default)]
-    pub unread: bool,
     pub at: Timestamp,
 }
 

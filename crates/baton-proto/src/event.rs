@@ -167,7 +167,7 @@ events! {
             sender: Option<Sender>, #[serde(default)] selection: Option<Selection>,
         }
 
-        TurnStarted = "turn_started" { turn_id: TurnId, task_id: Option<TaskId>, message_id: MessageId, literal: bool }
+        TurnStarted = "turn_started" { turn_id: TurnId, task_id: Option<TaskId>, message_id: Option<MessageId>, literal: bool }
         /// Input in the middle of a turn, read at the next step (T10).
         TurnInputQueued = "turn_input_queued" { turn_id: TurnId, message_id: MessageId, delivery: Delivery }
         /// No new tool starts from here on.
