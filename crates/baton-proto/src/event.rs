@@ -3,10 +3,11 @@ use crate::{
     HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, TaskId, Timestamp,
     ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -134,6 +135,30 @@ impl<B: EventBody> Serialize for Event<B> {
 impl<'de, B: EventBody> Deserialize<'de> for Event<B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::from_raw(RawEvent::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// The envelope alone: ends show types they don't know neutrally, so a schema for them leaves type and data open (D4).
+impl<B> JsonSchema for Event<B> {
+    fn schema_name() -> Cow<'static, str> {
+        "Event".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (at, lane, actor) =
+            (generator.subschema_for::<Timestamp>(), generator.subschema_for::<Lane>(), generator.subschema_for::<Actor>());
+        schemars::json_schema!({
+            "type": "object",
+            "properties": {
+                "type": {"type": "string"},
+                "v": {"type": "integer", "minimum": 1},
+                "at": at,
+                "lane": lane,
+                "actor": actor,
+                "operation_id": {"type": ["string", "null"], "format": "uuid"},
+                "data": {"type": "object", "additionalProperties": true},
+            },
+            "required": ["type", "v", "at", "actor", "data"],
+        })
     }
 }
 
@@ -366,8 +391,6 @@ pub enum UnknownCause {
 pub enum Reconciliation {
     /// The device still performs it.
     StillRunning,
-    /// The device never received it.
-    NeverReached,
     /// The device's lookup says that it did not happen.
     NotHappened,
     /// The lookup can't tell, or there is none.

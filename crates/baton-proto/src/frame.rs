@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One change of a session, as it is stored and sent (D4): the event, and the entities it touched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     pub session_id: SessionId,
     pub seq: u64,
@@ -110,7 +110,7 @@ pub enum ClientFrame {
 }
 
 /// What the hub sends over the WebSocket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum HubFrame {
     Welcome {
@@ -190,6 +190,9 @@ pub enum HubFrame {
         session_id: Option<SessionId>,
         error: ErrorBody,
     },
+    /// The answer to a client's heartbeat. A browser sees no ping of the WebSocket, so this is how it notices that packets
+    /// vanish without a close.
+    Heartbeat {},
     Bye {
         reason: String,
         retry_after_s: u64,

@@ -1,0 +1,339 @@
+/**
+ * A device of the user's, as the hub's other end: connection, sessions that are followed, outbox, drafts. A screen
+ * subscribes and draws; it decides nothing.
+ */
+import { Connection, type ConnectionState } from "./connection.ts";
+import { Drafts } from "./drafts.ts";
+import { Hub, HubError } from "./hub.ts";
+import { Outbox } from "./outbox.ts";
+import { SessionState } from "./session_state.ts";
+import { openStorage, type Storage } from "./storage.ts";
+import {
+  PROTOCOL_VERSION,
+  type Capabilities,
+  type ClientFrame,
+  type ClientType,
+  type DeviceView,
+  type HubFrame,
+  type HubInfo,
+  type Intent,
+  type Reply,
+  type SessionId,
+  type SessionSummary,
+} from "./types.ts";
+
+export interface ClientOptions {
+  clientType: ClientType;
+  capabilities: () => Capabilities;
+  /** The hub's origin, empty for the page's own. */
+  base?: string;
+  storage?: Storage;
+}
+
+export type Welcome = Extract<HubFrame, { type: "welcome" }>;
+
+/** Waits this long before what the hub refused for a passing reason goes out again. */
+const AGAIN_MS = 3_000;
+
+export class BatonClient {
+  readonly hub: Hub;
+  readonly outbox: Outbox;
+  readonly drafts: Drafts;
+  connection: ConnectionState = "closed";
+  welcome: Welcome | null = null;
+  info: HubInfo | null = null;
+  sessions: readonly SessionSummary[] | null = null;
+  devices: readonly DeviceView[] | null = null;
+  /** The latest error that belongs to no operation. */
+  trouble: HubError | null = null;
+  /** Grows with every visible change. */
+  revision = 0;
+  #options: ClientOptions;
+  #storage: Storage;
+  #link: Connection;
+  #states = new Map<SessionId, SessionState>();
+  #followed = new Map<SessionId, number>();
+  #resubscribing = new Set<SessionId>();
+  #listeners = new Set<() => void>();
+  /** Sessions that the latest hello named; the others are subscribed to once the hub has welcomed us. */
+  #resumed = new Set<SessionId>();
+  #announced = false;
+  #againTimer: ReturnType<typeof setTimeout> | undefined;
+
+  static async start(options: ClientOptions): Promise<BatonClient> {
+    const storage = options.storage ?? (await openStorage());
+    const client = new BatonClient(options, storage);
+    await Promise.all([client.outbox.load(), client.drafts.load()]);
+    return client;
+  }
+
+  private constructor(options: ClientOptions, storage: Storage) {
+    this.#options = options;
+    this.#storage = storage;
+    this.hub = new Hub(options.base);
+    this.outbox = new Outbox(storage);
+    this.drafts = new Drafts(storage);
+    this.#link = new Connection(this.hub, socketUrl(options.base), {
+      hello: () => this.#hello(),
+      heartbeat: () => this.#heartbeat(),
+      frame: (frame) => this.#receive(frame),
+      state: (state) => this.#linkBecame(state),
+    });
+    this.outbox.subscribe(() => {
+      this.#flush();
+      this.#changed();
+    });
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+  getRevision = (): number => this.revision;
+
+  /** Whether this device is paired with the hub. Throws when the hub can't be reached. */
+  async paired(): Promise<boolean> {
+    try {
+      this.info = await this.hub.info();
+      return true;
+    } catch (error) {
+      if (error instanceof HubError && error.code === "unauthenticated") return false;
+      throw error;
+    }
+  }
+
+  connect(): void {
+    this.#link.open();
+    void this.refreshSessions();
+    void this.refreshDevices();
+  }
+  close(): void {
+    this.#link.close();
+  }
+  wake(): void {
+    this.#link.wake();
+  }
+
+  /** A session's state, empty until its view has arrived. */
+  state(sessionId: SessionId): SessionState {
+    let state = this.#states.get(sessionId);
+    if (!state) this.#states.set(sessionId, (state = new SessionState(sessionId)));
+    return state;
+  }
+
+  /** Follows a session live until the returned function is called. */
+  follow(sessionId: SessionId): () => void {
+    const followers = this.#followed.get(sessionId) ?? 0;
+    this.#followed.set(sessionId, followers + 1);
+    if (followers === 0) this.#subscribeTo(sessionId);
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      const left = (this.#followed.get(sessionId) ?? 1) - 1;
+      if (left > 0) {
+        this.#followed.set(sessionId, left);
+        return;
+      }
+      this.#followed.delete(sessionId);
+      this.#link.send({ type: "unsubscribe", session_id: sessionId });
+    };
+  }
+
+  /** Asks for something. It is written down first, goes out once there is a link, and counts once. */
+  async ask(intent: Intent, sessionId?: SessionId): Promise<{ operationId: string; settled: Promise<Reply | null> }> {
+    const epoch = sessionId === undefined ? undefined : this.epochOf(sessionId);
+    return this.outbox.add(intent, {
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(epoch === undefined ? {} : { epoch }),
+    });
+  }
+
+  epochOf(sessionId: SessionId): number | undefined {
+    return this.#states.get(sessionId)?.session?.epoch ?? this.sessions?.find((one) => one.session_id === sessionId)?.epoch;
+  }
+
+  /** The user taps to send what was held. */
+  async retry(operationId: string): Promise<void> {
+    const entry = this.outbox.list().find((one) => one.operation.operation_id === operationId);
+    if (entry) await this.outbox.retry(operationId, entry.operation.session_id ? this.epochOf(entry.operation.session_id) : undefined);
+  }
+
+  async loadHistory(sessionId: SessionId): Promise<void> {
+    const state = this.state(sessionId);
+    if (state.historyBefore === null) return;
+    state.applyHistory(await this.hub.history(sessionId, state.historyBefore));
+    this.#changed();
+  }
+
+  async refreshSessions(): Promise<void> {
+    await this.#quietly(async () => {
+      this.sessions = (await this.hub.sessions()).sessions;
+    });
+  }
+  async refreshDevices(): Promise<void> {
+    await this.#quietly(async () => {
+      this.devices = await this.hub.devices();
+    });
+  }
+
+  dismissTrouble(): void {
+    this.trouble = null;
+    this.#changed();
+  }
+
+  /** Everything that this device keeps of the user's, gone: after a revocation, or on the user's word. */
+  async purge(): Promise<void> {
+    this.#states.clear();
+    this.outbox.clear();
+    this.drafts.clear();
+    this.sessions = null;
+    this.devices = null;
+    await this.#storage.clear();
+    this.#changed();
+  }
+
+  #hello(): ClientFrame {
+    const cursors: Record<string, number> = {};
+    for (const id of this.#followed.keys()) {
+      const state = this.#states.get(id);
+      if (state?.loaded) cursors[id] = state.cursor;
+    }
+    this.#resumed = new Set(Object.keys(cursors));
+    return {
+      type: "hello",
+      protocol: PROTOCOL_VERSION,
+      client_type: this.#options.clientType,
+      capabilities: this.#options.capabilities(),
+      cursors,
+    };
+  }
+
+  #heartbeat(): ClientFrame {
+    const epochs: Record<string, number> = {};
+    for (const id of this.#followed.keys()) {
+      const epoch = this.#states.get(id)?.session?.epoch;
+      if (epoch !== undefined) epochs[id] = epoch;
+    }
+    return { type: "heartbeat", epochs };
+  }
+
+  #subscribeTo(sessionId: SessionId): void {
+    const state = this.state(sessionId);
+    // An answer under way comes whole with the subscription.
+    state.overlay.clear();
+    this.#link.send({ type: "subscribe", session_id: sessionId, ...(state.loaded ? { after: state.cursor } : {}) });
+  }
+
+  /** Something is missing: what came after the cursor is asked for once, and what arrives before it is left alone. */
+  #resubscribe(sessionId: SessionId): void {
+    if (this.#resubscribing.has(sessionId)) return;
+    this.#resubscribing.add(sessionId);
+    this.#subscribeTo(sessionId);
+  }
+
+  #receive(frame: HubFrame): void {
+    switch (frame.type) {
+      case "welcome":
+        this.welcome = frame;
+        this.info = frame.hub;
+        this.#resubscribing.clear();
+        for (const id of this.#followed.keys()) if (!this.#resumed.has(id)) this.#subscribeTo(id);
+        this.#flush();
+        void this.refreshSessions();
+        void this.refreshDevices();
+        break;
+      case "view":
+        this.#resubscribing.delete(frame.session_id);
+        this.state(frame.session_id).applyView(frame);
+        break;
+      case "reset":
+        this.state(frame.session_id).reset();
+        break;
+      case "change": {
+        const result = this.state(frame.session_id).applyChange(frame);
+        if (result === "gap") this.#resubscribe(frame.session_id);
+        if (result === "applied") this.#resubscribing.delete(frame.session_id);
+        break;
+      }
+      case "delta": {
+        const result = this.state(frame.session_id).applyDelta(frame);
+        if (result === "gap") this.#resubscribe(frame.session_id);
+        if (result === "applied") this.#resubscribing.delete(frame.session_id);
+        break;
+      }
+      case "progress":
+        this.state(frame.session_id).applyProgress(frame.call_id, frame.text);
+        break;
+      case "ack":
+        void this.outbox.settle(frame);
+        break;
+      case "changed":
+        void (frame.what === "devices" ? this.refreshDevices() : this.refreshSessions());
+        break;
+      case "error":
+        this.trouble = HubError.of(frame.error);
+        break;
+      default:
+        // Frames for devices that act, and those of a newer hub.
+        break;
+    }
+    this.#changed();
+  }
+
+  /** Sends what is due. After a passing refusal everything waits a little, so that what was said first is heard first. */
+  #flush(): void {
+    if (!this.#link.live || this.#againTimer !== undefined) return;
+    if (this.outbox.list().some((entry) => entry.state === "waiting" && entry.error !== null)) {
+      this.#againTimer = setTimeout(() => {
+        this.#againTimer = undefined;
+        this.#sendDue();
+      }, AGAIN_MS);
+      return;
+    }
+    this.#sendDue();
+  }
+
+  #sendDue(): void {
+    if (!this.#link.live) return;
+    for (const operation of this.outbox.due()) this.#link.send({ type: "op", ...operation });
+  }
+
+  #linkBecame(state: ConnectionState): void {
+    this.connection = state;
+    if (state !== "live") this.outbox.connectionLost();
+    if (state === "signed_out") void this.purge();
+    this.#changed();
+  }
+
+  async #quietly(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      this.#changed();
+    } catch (error) {
+      // Without a link the banner says so already.
+      if (error instanceof HubError && error.code !== "unreachable" && error.code !== "unauthenticated") {
+        this.trouble = error;
+        this.#changed();
+      }
+    }
+  }
+
+  /** A burst of frames draws once. */
+  #changed(): void {
+    this.revision += 1;
+    if (this.#announced) return;
+    this.#announced = true;
+    queueMicrotask(() => {
+      this.#announced = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}
+
+function socketUrl(base: string | undefined): string {
+  const url = new URL("/v1/ws", base || (typeof location === "undefined" ? "http://localhost" : location.href));
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  url.hash = "";
+  return url.href;
+}

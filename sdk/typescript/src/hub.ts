@@ -1,0 +1,133 @@
+/** The hub's HTTP side, same origin; the token is a cookie that scripts never see. */
+import type {
+  Capabilities,
+  ClientType,
+  Credentials,
+  DevicePatch,
+  DeviceView,
+  ErrorBody,
+  ErrorCode,
+  History,
+  HubInfo,
+  Invitation,
+  PairingPreview,
+  PairingStarted,
+  PairingState,
+  Problem,
+  SessionList,
+  Trust,
+} from "./types.ts";
+
+/** What the hub refused, in a code for programs and two sentences for people. */
+export class HubError extends Error {
+  readonly code: ErrorCode | "unreachable";
+  readonly hint: string;
+  readonly status: number;
+
+  constructor(code: ErrorCode | "unreachable", message: string, hint: string, status: number) {
+    super(message);
+    this.name = "HubError";
+    this.code = code;
+    this.hint = hint;
+    this.status = status;
+  }
+
+  static of(body: ErrorBody): HubError {
+    return new HubError(body.code, body.message, body.hint, 0);
+  }
+}
+
+/** How a new device describes itself. */
+export interface Introduction {
+  name: string;
+  client_type: ClientType;
+  capabilities: Capabilities;
+}
+
+export class Hub {
+  #base: string;
+
+  /** `base` is the hub's origin; empty for the page's own. */
+  constructor(base = "") {
+    this.#base = base;
+  }
+
+  info(): Promise<HubInfo> {
+    return this.#call("GET", "/v1/hub");
+  }
+  sessions(before?: string): Promise<SessionList> {
+    return this.#call("GET", `/v1/sessions${before ? `?before=${encodeURIComponent(before)}` : ""}`);
+  }
+  history(sessionId: string, before: number): Promise<History> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/history?before=${before}`);
+  }
+  async devices(): Promise<DeviceView[]> {
+    return (await this.#call<{ devices: DeviceView[] }>("GET", "/v1/devices")).devices;
+  }
+  patchDevice(deviceId: string, patch: DevicePatch): Promise<unknown> {
+    return this.#call("PATCH", `/v1/devices/${encodeURIComponent(deviceId)}`, patch);
+  }
+  revokeDevice(deviceId: string): Promise<unknown> {
+    return this.#call("DELETE", `/v1/devices/${encodeURIComponent(deviceId)}`);
+  }
+  claimInvitation(secret: string, who: Introduction): Promise<Credentials> {
+    return this.#call("POST", "/v1/invitations/claim", { secret, ...who, cookie: true });
+  }
+  invite(trust: Trust): Promise<Invitation> {
+    return this.#call("POST", "/v1/invitations", { trust });
+  }
+  startPairing(who: Introduction): Promise<PairingStarted> {
+    return this.#call("POST", "/v1/pairings", who);
+  }
+  claimPairing(pairingId: string, secret: string): Promise<PairingState> {
+    return this.#call("POST", `/v1/pairings/${encodeURIComponent(pairingId)}/claim`, { secret, cookie: true });
+  }
+  previewPairing(code: string): Promise<PairingPreview> {
+    return this.#call("GET", `/v1/pairings/${encodeURIComponent(code)}`);
+  }
+  approvePairing(code: string, trust: Trust): Promise<unknown> {
+    return this.#call("POST", `/v1/pairings/${encodeURIComponent(code)}/approve`, { trust });
+  }
+  /** Whether anything answers within the time; says nothing about who is signed in. */
+  async reachable(timeoutMs: number): Promise<boolean> {
+    try {
+      await fetch(`${this.#base}/healthz`, { cache: "no-store", signal: AbortSignal.timeout(timeoutMs) });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    let response: Response;
+    try {
+      response = await fetch(this.#base + path, {
+        method,
+        cache: "no-store",
+        credentials: "same-origin",
+        signal: AbortSignal.timeout(10_000),
+        ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      });
+    } catch {
+      throw new HubError("unreachable", "The hub can't be reached.", "Check that it is running and that this device is on its network.", 0);
+    }
+    const text = await response.text();
+    const value = parse(text);
+    if (response.ok) return value as T;
+    const problem = (value ?? {}) as Partial<Problem>;
+    throw new HubError(
+      problem.code ?? (response.status === 401 ? "unauthenticated" : "internal"),
+      problem.detail ?? `The hub answered with status ${response.status}.`,
+      problem.hint ?? "Try again in a moment.",
+      response.status,
+    );
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,12 @@
+/** The TypeScript end of Baton's wire. No framework, no screen, no business rule. */
+export * from "./types.ts";
+export { BatonClient, type ClientOptions, type Welcome } from "./client.ts";
+export type { ConnectionState } from "./connection.ts";
+export { Drafts } from "./drafts.ts";
+export { Hub, HubError, type Introduction } from "./hub.ts";
+export { uuidv7 } from "./id.ts";
+export { Outbox, isFinal, type EntryState, type OutboxEntry } from "./outbox.ts";
+export { Overlay, type Delta, type Partial as PartialAnswer } from "./overlay.ts";
+export { SessionState, type EntityKind, type EntityOf, type Unfamiliar } from "./session_state.ts";
+export { MemoryStorage, openStorage, type Storage } from "./storage.ts";
+export { makeVisible } from "./visible.ts";

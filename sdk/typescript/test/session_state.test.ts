@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SessionState, type Change, type EntityView } from "../src/index.ts";
+
+const ID = "01990000-0000-7000-8000-000000000001";
+
+function message(id: string, version: number, text: string): EntityView {
+  return { kind: "message", id, version, created_seq: 1, role: "user", text, at: "2026-11-30T10:00:00.000Z" };
+}
+
+function change(seq: number, type: string, upserts: EntityView[] = []): Change {
+  return { session_id: ID, seq, upserts, event: { type, v: 1, at: "2026-11-30T10:00:00.000Z", actor: { kind: "hub" }, data: {} } };
+}
+
+test("changes are taken in once, in order, and a missing one is noticed", () => {
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 5, entities: [message("a", 5, "five")] });
+  assert.equal(state.applyChange(change(5, "message_added", [message("a", 5, "again")])), "repeated");
+  assert.equal(state.get("message", "a")?.text, "five");
+  assert.equal(state.applyChange(change(7, "message_added", [message("b", 7, "seven")])), "gap");
+  assert.equal(state.cursor, 5);
+  assert.equal(state.get("message", "b"), undefined);
+  assert.equal(state.applyChange(change(6, "message_added", [message("a", 6, "six")])), "applied");
+  assert.equal(state.applyChange(change(7, "message_added", [message("b", 7, "seven")])), "applied");
+  assert.equal(state.cursor, 7);
+  assert.equal(state.get("message", "a")?.text, "six");
+});
+
+test("history never replaces what is newer", () => {
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 9, entities: [message("a", 9, "new")], history_before: 4 });
+  state.applyHistory({ entries: [message("a", 3, "old"), message("z", 2, "older")], before: null });
+  assert.equal(state.get("message", "a")?.text, "new");
+  assert.equal(state.all("message").length, 2);
+  assert.equal(state.historyBefore, null);
+});
+
+test("after a reset nothing of the old view stays, and stray changes are left alone", () => {
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 9, entities: [message("a", 9, "gone")] });
+  state.reset();
+  assert.equal(state.applyChange(change(10, "message_added", [message("c", 10, "stray")])), "repeated");
+  state.applyView({ session_id: ID, seq: 20, entities: [message("b", 20, "here")] });
+  assert.deepEqual(state.all("message").map((one) => one.id), ["b"]);
+  assert.equal(state.cursor, 20);
+});
+
+test("an event or entity of a newer hub is a neutral line, and the cursor goes on", () => {
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 1, entities: [] });
+  const strange = { kind: "hologram", id: "h", version: 2 } as unknown as EntityView;
+  assert.equal(state.applyChange(change(2, "hologram_shown", [strange])), "applied");
+  assert.deepEqual(state.unfamiliar, [{ seq: 2, name: "hologram_shown" }, { seq: 2, name: "hologram" }]);
+  assert.equal(state.applyChange(change(3, "message_added", [message("a", 3, "goes on")])), "applied");
+});
+
+test("the message replaces its partial text, and a late delta doesn't bring it back", () => {
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 1, entities: [] });
+  const delta = { message_id: "a", attempt: 1, offset: 0, part: "text" as const, text: "Hel" };
+  assert.equal(state.applyDelta(delta), "applied");
+  state.applyChange(change(2, "model_finished", [message("a", 2, "Hello")]));
+  assert.equal(state.overlay.get("a"), undefined);
+  assert.equal(state.applyDelta({ ...delta, offset: 3, text: "lo" }), "ignored");
+  assert.equal(state.overlay.get("a"), undefined);
+});
