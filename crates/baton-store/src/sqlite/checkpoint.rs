@@ -1,0 +1,111 @@
+//! Moves what is committed from the log into the database file, beside the writer and not in its way.
+
+use super::fault::is_poisonous;
+use super::health::Health;
+use crate::error::StoreError;
+use rusqlite::Connection;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// The log is moved each time it has grown by this many pages (4 MiB).
+const STEP_PAGES: u32 = 1024;
+/// From this many pages on (32 MiB) the writer is kept waiting for the last bit, so that the log can begin anew. The
+/// longest log bounds the disk space and the time that the next opening takes.
+const LONG_PAGES: u32 = 8 * 1024;
+
+/// How long the log is, and whose turn it is to touch it.
+#[derive(Debug, Default)]
+pub(super) struct LogLength {
+    pages: Arc<AtomicU32>,
+    turn: Mutex<()>,
+}
+
+impl LogLength {
+    /// Follows the commits of the connection that writes.
+    pub(super) fn follow(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        // The hook takes the place of SQLite's own checkpoints, which would run inside a commit.
+        let pages = Arc::clone(&self.pages);
+        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, length: i32| {
+            pages.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))
+    }
+
+    /// Keeps the other side waiting while the guard lives. The lock protects no value, so a panic can't have spoilt one.
+    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pages(&self) -> u32 {
+        self.pages.load(Ordering::Relaxed)
+    }
+}
+
+/// The thread that moves the log, seen from the writer.
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    log: Arc<LogLength>,
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// The length at which it was woken last.
+    woken_at: u32,
+}
+
+impl Checkpointer {
+    pub(super) fn start(connection: Connection, log: Arc<LogLength>, health: Arc<Health>) -> Result<Self, StoreError> {
+        let (wake, woken) = sync_channel(1);
+        let of_thread = Arc::clone(&log);
+        let thread = thread::Builder::new()
+            .name("store-checkpoint".into())
+            .spawn(move || run(&connection, &of_thread, &health, &woken))
+            .map_err(|error| StoreError::Io(error.to_string()))?;
+        Ok(Self { log, wake: Some(wake), thread: Some(thread), woken_at: 0 })
+    }
+
+    /// Wakes the thread if the log has grown enough. Never waits.
+    pub(super) fn look(&mut self) {
+        let pages = self.log.pages();
+        if pages < self.woken_at {
+            // The log began anew.
+            self.woken_at = 0;
+        }
+        if pages >= self.woken_at + STEP_PAGES {
+            self.woken_at = pages;
+            if let Some(wake) = &self.wake {
+                // A full channel means that it is about to look anyway.
+                let _ = wake.try_send(());
+            }
+        }
+    }
+
+    /// Waits until the thread has ended.
+    pub(super) fn stop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(connection: &Connection, log: &LogLength, health: &Health, woken: &Receiver<()>) {
+    while woken.recv().is_ok() {
+        let mut outcome = move_log(connection);
+        if outcome.is_ok() && log.pages() >= LONG_PAGES {
+            // Little is left after the pass above; once all is moved the writer begins the log anew.
+            let _turn = log.lock();
+            outcome = move_log(connection);
+        }
+        // A full disk or a busy reader leaves the log as it is; the next pass tries again.
+        if let Err(error) = outcome
+            && is_poisonous(&error)
+        {
+            health.poison(&error.to_string());
+        }
+    }
+}
+
+fn move_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))
+}

@@ -1,0 +1,245 @@
+//! The statements of one write, run by the writer thread inside a transaction.
+//!
+//! Each write checks all that may refuse it before it changes anything. So a refusal leaves the transaction as it was,
+//! and the writes that share it need no savepoint against each other.
+
+use crate::error::StoreError;
+use crate::limits;
+use crate::stream::{Append, OperationRow, StateCache, StreamId};
+use baton_proto::{Digest, UserId};
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+/// What the writer thread is asked to do.
+#[derive(Debug)]
+pub(super) enum Write {
+    Append(Append),
+    Remember(UserId, OperationRow),
+    State(UserId, StreamId, StateCache),
+    Blob(UserId, Digest, Vec<u8>),
+}
+
+/// Why a write was not done.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// By its content; the transaction is as it was before.
+    Refused(StoreError),
+    /// By the database; the transaction is of no use any more.
+    Database(rusqlite::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl Write {
+    /// Refuses what is too large, before it waits in a queue.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Append(append) => {
+                at_most("the number of events in one append", append.rows.len(), limits::APPEND_ROWS)?;
+                for row in &append.rows {
+                    at_most("an event", row.event.len(), limits::EVENT_BYTES)?;
+                    at_most("the views of an event", row.upserts.len(), limits::UPSERTS_BYTES)?;
+                }
+                at_most("the summary of a stream", append.head.summary.len(), limits::SUMMARY_BYTES)?;
+                for (what, value) in [("an epoch", append.head.epoch), ("a fence", append.fence), ("an event number", append.expected_seq)]
+                {
+                    // The databases count with a sign; some room is left for the append itself.
+                    let limit = i64::MAX.unsigned_abs() - limits::APPEND_ROWS as u64;
+                    if value > limit {
+                        return Err(StoreError::TooLarge { what, size: value, limit });
+                    }
+                }
+                append.operation.as_ref().map_or(Ok(()), check_operation)
+            }
+            Self::Remember(_, operation) => check_operation(operation),
+            Self::State(_, _, state) => at_most("a cached state", state.bytes.len(), limits::STATE_BYTES),
+            Self::Blob(_, _, bytes) => at_most("a blob", bytes.len(), limits::BLOB_BYTES),
+        }
+    }
+
+    /// About how much memory and log it takes, in bytes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Append(append) => {
+                append.rows.iter().map(|row| row.event.len() + row.upserts.len()).sum::<usize>() + append.head.summary.len()
+            }
+            Self::Remember(_, operation) => operation.reply.len(),
+            Self::State(_, _, state) => state.bytes.len(),
+            Self::Blob(_, _, bytes) => bytes.len(),
+        }
+    }
+
+    /// Does it, inside the transaction that is open.
+    pub(super) fn perform(&self, connection: &Connection) -> Result<(), Failure> {
+        match self {
+            Self::Append(append) => perform_append(connection, append),
+            Self::Remember(user, operation) => {
+                refuse_known(connection, *user, operation)?;
+                insert_operation(connection, *user, operation)
+            }
+            Self::State(user, stream, state) => perform_state(connection, *user, *stream, state),
+            Self::Blob(user, digest, bytes) => {
+                let mut statement =
+                    connection.prepare_cached("INSERT INTO blob (user, digest, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+                statement.execute(params![key(&user.0), digest.0, bytes])?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Ids are stored as their sixteen bytes.
+pub(super) fn key(id: &Uuid) -> &[u8] {
+    id.as_bytes()
+}
+
+fn at_most(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {
+    if size > limit { Err(StoreError::TooLarge { what, size: size as u64, limit: limit as u64 }) } else { Ok(()) }
+}
+
+fn check_operation(operation: &OperationRow) -> Result<(), StoreError> {
+    at_most("a digest", operation.digest.0.len(), 64)?;
+    at_most("a reply", operation.reply.len(), limits::REPLY_BYTES)
+}
+
+/// What an append needs to know of the head row that is there.
+struct Present {
+    stream: i64,
+    seq: u64,
+    fence: u64,
+    active: bool,
+    wake_at: Option<i64>,
+}
+
+fn perform_append(connection: &Connection, append: &Append) -> Result<(), Failure> {
+    if let Some(operation) = &append.operation {
+        refuse_known(connection, append.user, operation)?;
+    }
+    let present = present(connection, append.user, append.stream)?;
+    if let Some(head) = &present
+        && head.fence > append.fence
+    {
+        return Err(StoreError::Fenced { own: append.fence, found: head.fence }.into());
+    }
+    let found = present.as_ref().map_or(0, |head| head.seq);
+    if found != append.expected_seq {
+        return Err(StoreError::Conflict { expected: append.expected_seq, found }.into());
+    }
+
+    let stream = match present {
+        Some(head) => update_head(connection, append, &head)?,
+        None => insert_head(connection, append)?,
+    };
+    for (row, seq) in append.rows.iter().zip(append.expected_seq + 1..) {
+        connection.prepare_cached("INSERT INTO payload (event, upserts) VALUES (?1, ?2)")?.execute(params![row.event, row.upserts])?;
+        connection.prepare_cached("INSERT INTO event (stream, seq, kind, payload) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+            stream,
+            seq,
+            row.kind,
+            connection.last_insert_rowid()
+        ])?;
+    }
+    match &append.operation {
+        Some(operation) => insert_operation(connection, append.user, operation),
+        None => Ok(()),
+    }
+}
+
+fn present(connection: &Connection, user: UserId, stream: StreamId) -> Result<Option<Present>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT stream, seq, fence, active, wake_at FROM head WHERE user = ?1 AND kind = ?2 AND id = ?3")?;
+    let row = statement
+        .query_row(params![key(&user.0), stream.kind.as_str(), key(&stream.id)], |row| {
+            Ok(Present { stream: row.get(0)?, seq: row.get(1)?, fence: row.get(2)?, active: row.get(3)?, wake_at: row.get(4)? })
+        })
+        .optional()?;
+    Ok(row)
+}
+
+fn insert_head(connection: &Connection, append: &Append) -> Result<i64, Failure> {
+    let head = &append.head;
+    connection
+        .prepare_cached(
+            "INSERT INTO head (user, kind, id, seq, epoch, fence, active, wake_at, updated_at, summary)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            key(&append.user.0),
+            append.stream.kind.as_str(),
+            key(&append.stream.id),
+            append.expected_seq + append.rows.len() as u64,
+            head.epoch,
+            append.fence,
+            head.active,
+            head.wake_at.map(|time| time.0),
+            head.updated_at.0,
+            head.summary,
+        ])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Leaves out the columns that rarely change, since naming them would rewrite a page of their index each time.
+fn update_head(connection: &Connection, append: &Append, present: &Present) -> Result<i64, Failure> {
+    let head = &append.head;
+    connection
+        .prepare_cached("UPDATE head SET seq = ?2, epoch = ?3, fence = ?4, updated_at = ?5, summary = ?6 WHERE stream = ?1")?
+        .execute(params![
+            present.stream,
+            append.expected_seq + append.rows.len() as u64,
+            head.epoch,
+            append.fence,
+            head.updated_at.0,
+            head.summary,
+        ])?;
+    let wake_at = head.wake_at.map(|time| time.0);
+    if (head.active, wake_at) != (present.active, present.wake_at) {
+        connection.prepare_cached("UPDATE head SET active = ?2, wake_at = ?3 WHERE stream = ?1")?.execute(params![
+            present.stream,
+            head.active,
+            wake_at
+        ])?;
+    }
+    Ok(present.stream)
+}
+
+fn refuse_known(connection: &Connection, user: UserId, operation: &OperationRow) -> Result<(), Failure> {
+    let mut statement = connection.prepare_cached("SELECT digest, reply FROM operation WHERE user = ?1 AND id = ?2")?;
+    let known = statement
+        .query_row(params![key(&user.0), key(&operation.operation_id.0)], |row| {
+            Ok(OperationRow { operation_id: operation.operation_id, digest: Digest(row.get(0)?), reply: row.get(1)? })
+        })
+        .optional()?;
+    known.map_or(Ok(()), |row| Err(StoreError::OperationExists(row).into()))
+}
+
+fn insert_operation(connection: &Connection, user: UserId, operation: &OperationRow) -> Result<(), Failure> {
+    connection.prepare_cached("INSERT INTO operation (user, id, digest, reply) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        key(&user.0),
+        key(&operation.operation_id.0),
+        operation.digest.0,
+        operation.reply
+    ])?;
+    Ok(())
+}
+
+fn perform_state(connection: &Connection, user: UserId, stream: StreamId, state: &StateCache) -> Result<(), Failure> {
+    match present(connection, user, stream)? {
+        Some(head) if state.seq <= head.seq => {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO state (stream, seq, format, bytes) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![head.stream, state.seq, state.format, state.bytes])?;
+            Ok(())
+        }
+        behind => Err(StoreError::Conflict { expected: state.seq, found: behind.map_or(0, |head| head.seq) }.into()),
+    }
+}
