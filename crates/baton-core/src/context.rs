@@ -1,0 +1,80 @@
+use baton_proto::{ClientType, DeviceId, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// What a decision may know of the world at the moment it is taken.
+#[derive(Debug)]
+pub struct Context {
+    pub now: Timestamp,
+    pub ids: Ids,
+    /// Who asks, for operations.
+    pub sender: Option<ActingDevice>,
+    /// The user's devices that are connected.
+    pub online: BTreeSet<DeviceId>,
+    /// Trust of the user's devices that may be offered a session.
+    pub devices: BTreeMap<DeviceId, ActingDevice>,
+    /// Tools by name, each with the device that performs it.
+    pub tools: BTreeMap<String, OfferedTool>,
+    /// The model's name, where one is configured.
+    pub model: Option<String>,
+    /// Workspaces of the user's devices.
+    pub workspaces: Vec<Workspace>,
+    /// Another session that works in this session's workspace at the moment, with its title (E6).
+    pub workspace_held_by: Option<(SessionId, String)>,
+}
+
+/// A device as its record says it is; never as it says of itself (S5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActingDevice {
+    pub device_id: DeviceId,
+    pub name: String,
+    pub client_type: ClientType,
+    pub trust: Trust,
+}
+
+impl ActingDevice {
+    pub fn sender(&self) -> Sender {
+        Sender { device_id: self.device_id, name: self.name.clone(), client_type: self.client_type }
+    }
+}
+
+/// A tool and where it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferedTool {
+    pub device_id: DeviceId,
+    pub spec: ToolSpec,
+}
+
+/// Fresh ids from given time and given randomness, so that the same decision can be replayed.
+#[derive(Debug)]
+pub struct Ids {
+    milliseconds: u64,
+    random: u64,
+    next: Cell<u64>,
+}
+
+impl Ids {
+    /// `random` should be drawn anew for each context.
+    pub const fn new(now: Timestamp, random: u64) -> Self {
+        Self { milliseconds: now.0.unsigned_abs(), random, next: Cell::new(0) }
+    }
+
+    /// A new UUIDv7. Ids of one context sort in the order in which they were drawn.
+    pub fn fresh<T: From<Uuid>>(&self) -> T {
+        let count = self.next.get();
+        self.next.set(count + 1);
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&self.milliseconds.to_be_bytes()[2..]);
+        let counter = u16::try_from(count & 0x0fff).unwrap_or(0);
+        bytes[6..8].copy_from_slice(&(0x7000 | counter).to_be_bytes());
+        bytes[8..].copy_from_slice(&((self.random & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000).to_be_bytes());
+        T::from(Uuid::from_bytes(bytes))
+    }
+
+    /// A number from 0 to 1 for the jitter of retries.
+    #[allow(clippy::cast_precision_loss, reason = "only jitter is made of it")]
+    pub fn jitter(&self) -> f64 {
+        (self.random >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

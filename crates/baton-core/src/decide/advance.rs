@@ -1,0 +1,142 @@
+use super::{model, stop, tools};
+use crate::draft::Draft;
+use crate::machine::tool_call::{CallStage, Waiting};
+use crate::words;
+use baton_proto::{CallOrigin, MAX_ITERATIONS, MessageId, ModelCause, Phase, Role, SessionEvent, TaskId};
+
+/// Takes the state as far as it goes without anybody's doing: decides on fresh calls, asks the model when all results are in,
+/// ends the turn when nothing is left, and keeps the task's phase true. Run after every command, so that no state can be stuck.
+pub(crate) fn advance(draft: &mut Draft<'_>) {
+    let proposed: Vec<_> = draft
+        .state
+        .calls
+        .values()
+        .filter(|call| call.stage == CallStage::Proposed && !call.terms.prepare && call.terms.device_id.is_some())
+        .map(|call| call.id)
+        .collect();
+    for call_id in proposed {
+        tools::decide_unprepared(draft, call_id);
+    }
+    advance_turn(draft);
+    keep_phase(draft);
+}
+
+fn advance_turn(draft: &mut Draft<'_>) {
+    let Some(turn) = draft.state.open_turn().cloned() else { return };
+    if draft.state.unsettled_calls().next().is_some() {
+        return;
+    }
+    if let Some(stop) = &turn.stop {
+        draft.emit(SessionEvent::TurnInterrupted { turn_id: turn.id, reason: stop.reason.clone() });
+        return;
+    }
+    if turn.model.is_some() {
+        return;
+    }
+    if turn.literal {
+        draft.emit(SessionEvent::TurnFinished { turn_id: turn.id, reason: "done".to_owned() });
+        return;
+    }
+    let concluded = turn.task_id.and_then(|id| draft.state.tasks.get(&id)).is_some_and(|task| task.phase.is_ended());
+    if (turn.rested || concluded) && turn.unread.is_empty() {
+        return rest(draft, &turn);
+    }
+    if turn.iterations >= MAX_ITERATIONS {
+        let reason = words::too_many_iterations(draft.state.language, MAX_ITERATIONS);
+        add_hub_message(draft, &reason);
+        model::pause_for(draft, &reason);
+        let turn_id = turn.id;
+        draft.emit(SessionEvent::TurnInterrupted { turn_id, reason });
+        return;
+    }
+    let cause = if turn.unread.is_empty() { ModelCause::Results } else { ModelCause::Input };
+    let read = unread(draft);
+    draft.emit(SessionEvent::ModelStarted {
+        model_call_id: draft.at.ids.fresh(),
+        turn_id: turn.id,
+        attempt: 1,
+        iteration: turn.iterations + 1,
+        message_id: draft.at.ids.fresh(),
+        cause,
+        read,
+    });
+}
+
+/// Messages that the model hasn't seen.
+pub(super) fn unread(draft: &Draft<'_>) -> Vec<MessageId> {
+    draft.state.open_turn().map(|turn| turn.unread.clone()).unwrap_or_default()
+}
+
+/// The agent has nothing more to do. A task without open steps is done; one with open steps waits for the user.
+fn rest(draft: &mut Draft<'_>, turn: &crate::machine::Turn) {
+    if let Some(task) = turn.task_id.and_then(|id| draft.state.tasks.get(&id)).cloned()
+        && !task.phase.is_ended()
+    {
+        if task.open_steps().next().is_none() {
+            conclude(draft, task.id, None);
+        } else {
+            let left = task.open_steps().count();
+            stop::set_phase(draft, task.id, Phase::WaitingUser, Some(words::stopped_short(draft.state.language, left)));
+        }
+    }
+    draft.emit(SessionEvent::TurnFinished { turn_id: turn.id, reason: "done".to_owned() });
+}
+
+/// Ends a task as done, through the check that every ending passes.
+pub(crate) fn conclude(draft: &mut Draft<'_>, task_id: TaskId, summary: Option<&str>) {
+    if !stop::set_phase(draft, task_id, Phase::Checking, None) {
+        return;
+    }
+    if let Some(summary) = summary {
+        draft.emit(SessionEvent::TaskConcluded { task_id, summary: summary.to_owned() });
+    }
+    let line = words::done(draft.state.language).to_owned();
+    draft.emit(SessionEvent::TaskProgressed { task_id, progress: 100, line });
+    stop::set_phase(draft, task_id, Phase::Done, None);
+}
+
+pub(super) fn add_hub_message(draft: &mut Draft<'_>, text: &str) {
+    let (turn_id, task_id) = draft.state.turn.as_ref().map_or((None, None), |turn| (Some(turn.id), turn.task_id));
+    let message_id = draft.at.ids.fresh();
+    draft.emit(SessionEvent::MessageAdded {
+        message_id,
+        role: Role::Hub,
+        text: text.to_owned(),
+        turn_id,
+        task_id,
+        sender: None,
+        selection: None,
+    });
+}
+
+/// The phase follows from what the turn waits for; the model has no say in it (T3).
+fn keep_phase(draft: &mut Draft<'_>) {
+    let Some(turn) = draft.state.open_turn() else { return };
+    let Some(task) = turn.task_id.and_then(|id| draft.state.tasks.get(&id)) else { return };
+    if task.phase.is_ended() || task.phase == Phase::Paused {
+        return;
+    }
+    let asks = draft.state.open_approvals().next().is_some() || draft.state.open_questions().next().is_some();
+    let online = &draft.at.online;
+    let absent = draft.state.unsettled_calls().any(|call| {
+        let away = call.terms.device_id.is_some_and(|device| !online.contains(&device));
+        away && matches!(
+            call.stage,
+            CallStage::Proposed | CallStage::Planned { .. } | CallStage::Unknown { waiting: Waiting::Device | Waiting::Lookup, .. }
+        )
+    });
+    let acted = draft.state.calls.values().any(|call| call.terms.device_id.is_some() && call.origin == CallOrigin::Model);
+    let wanted = if asks {
+        Phase::WaitingUser
+    } else if absent {
+        Phase::WaitingDevice
+    } else if acted || task.steps.iter().any(|step| step.status != baton_proto::StepStatus::Pending) {
+        Phase::Executing
+    } else {
+        Phase::Planning
+    };
+    if wanted != task.phase {
+        let task_id = task.id;
+        stop::set_phase(draft, task_id, wanted, None);
+    }
+}

@@ -1,0 +1,117 @@
+use super::{model, tools};
+use crate::draft::Draft;
+use crate::machine::ModelStage;
+use crate::machine::tool_call::{CallStage, Waiting};
+use baton_proto::{Baseline, CallId, DeviceId, Reconciliation, RunningState, SessionEvent, UnknownCause};
+
+/// A device is back and says what its journal knows. A planned call that it doesn't know never reached it, and is dispatched again.
+pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(CallId, u32, RunningState)]) {
+    let mine: Vec<_> =
+        draft.state.calls.values().filter(|call| call.may_act_on(device)).map(|call| (call.id, call.attempt, call.stage.clone())).collect();
+    for (call_id, attempt, stage) in mine {
+        let told = running.iter().find(|(id, at, _)| *id == call_id && *at == attempt).map(|(_, _, state)| *state);
+        match (&stage, told) {
+            (CallStage::Unknown { .. }, Some(RunningState::Running | RunningState::Accepted)) => {
+                draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::StillRunning });
+            }
+            // The outcome itself follows as a result.
+            (_, Some(_)) => {}
+            // It was written down before it was reported as started; a journal that doesn't know it was lost.
+            (CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device, .. }, None) => {
+                tools::interrupted(draft, call_id, "The device has no record of it any more.");
+            }
+            (CallStage::Cancelling { reason, .. }, None) => {
+                draft.emit(SessionEvent::ToolCancelled { call_id, reason: reason.clone(), result: None });
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+/// A device's last connection is gone. Whether what it does goes on there is unknown, and shown so.
+pub(super) fn lost(draft: &mut Draft<'_>, device: DeviceId) {
+    let running: Vec<_> = draft
+        .state
+        .calls
+        .values()
+        .filter(|call| call.terms.device_id == Some(device) && matches!(call.stage, CallStage::Started { .. }))
+        .map(|call| (call.id, call.attempt))
+        .collect();
+    for (call_id, attempt) in running {
+        draft.emit(SessionEvent::ToolUnknown {
+            call_id,
+            attempt,
+            cause: UnknownCause::DeviceDisconnected,
+            known: "The device lost its connection while this ran.".to_owned(),
+        });
+    }
+    let cancelling: Vec<_> = draft
+        .state
+        .calls
+        .values()
+        .filter(|call| call.terms.device_id == Some(device) && matches!(call.stage, CallStage::Cancelling { .. }))
+        .map(|call| call.id)
+        .collect();
+    for call_id in cancelling {
+        tools::cancelled_out_of_reach(draft, call_id);
+    }
+}
+
+/// A hub process took the session up. Nothing is shown as running that isn't known to be; what is owed goes on by itself (R1).
+pub(super) fn resumed(draft: &mut Draft<'_>, incarnation: u64) {
+    let mut found = Vec::new();
+    if let Some(call) = draft.state.open_turn().and_then(|turn| turn.model.as_ref()) {
+        found.push(format!("model call {} in attempt {}", call.id, call.attempt));
+    }
+    for call in draft.state.unsettled_calls() {
+        found.push(format!("{} {} {:?}", call.tool, call.id, call.state()).to_lowercase());
+    }
+    if found.is_empty() {
+        return;
+    }
+    draft.emit(SessionEvent::Recovered { incarnation, found });
+    let started: Vec<_> = draft
+        .state
+        .calls
+        .values()
+        .filter(|call| matches!(call.stage, CallStage::Started { .. }))
+        .map(|call| (call.id, call.attempt))
+        .collect();
+    for (call_id, attempt) in started {
+        draft.emit(SessionEvent::ToolUnknown {
+            call_id,
+            attempt,
+            cause: UnknownCause::HubRestarted,
+            known: "The hub stopped while this ran; its device hasn't reported yet.".to_owned(),
+        });
+    }
+    let interrupted = draft.state.open_turn().and_then(|turn| turn.model.clone()).filter(|call| call.stage == ModelStage::Started);
+    if let Some(call) = interrupted {
+        model::start_attempt(draft, &call, baton_proto::ModelCause::Recovered);
+    }
+}
+
+/// The workspace as a device sees it now. What somebody else changed since is said to the agent at its next step (C34).
+pub(super) fn workspace_seen(draft: &mut Draft<'_>, baseline: &Baseline, by_call: Option<CallId>) {
+    let Some(known) = draft.state.workspace.as_ref().map(|workspace| workspace.baseline.clone()) else { return };
+    if known == *baseline {
+        return;
+    }
+    let changed = if by_call.is_some() { None } else { Some(difference(&known, baseline)) };
+    draft.emit(SessionEvent::WorkspaceSeen { baseline: baseline.clone(), changed });
+}
+
+fn difference(before: &Baseline, after: &Baseline) -> String {
+    let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+    let mut parts = Vec::new();
+    if before.branch != after.branch {
+        parts.push(format!("the branch was {} and is {}", name(&before.branch), name(&after.branch)));
+    }
+    if before.commit != after.commit {
+        parts.push(format!("the commit was {} and is {}", name(&before.commit), name(&after.commit)));
+    }
+    if before.dirty != after.dirty {
+        parts.push("uncommitted changes differ".to_owned());
+    }
+    format!("Somebody else changed the workspace: {}.", parts.join("; "))
+}

@@ -1,0 +1,167 @@
+//! What each command does to a session: one file a family, one shape. Every decision ends in [`advance`], which takes the state
+//! as far as it goes by itself, so that a result and the intention that follows from it are one commit.
+
+mod advance;
+mod answers;
+mod devices;
+mod handoff;
+mod model;
+mod notes;
+mod say;
+mod stop;
+mod tools;
+
+use crate::command::Command;
+use crate::context::{ActingDevice, Context};
+use crate::draft::Draft;
+use crate::policy;
+use crate::session::Session;
+use baton_proto::{Actor, ClientType, ErrorBody, ErrorCode, Event, Intent, Operation, SessionEvent, TaskId, TurnId};
+
+pub(crate) use advance::advance;
+
+/// What follows from a command: events to append, and what the asker is told of them.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    pub events: Vec<Event>,
+    pub turn_id: Option<TurnId>,
+    pub task_id: Option<TaskId>,
+}
+
+/// A no, with what is to be traced of it (H8).
+#[derive(Clone, Debug)]
+pub struct Rejection {
+    pub error: ErrorBody,
+    pub trace: Vec<Event>,
+}
+
+/// What a command does to a session. It may say no, and then nothing is changed but the trace.
+pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decided, Box<Rejection>> {
+    if !state.exists() && !matches!(command, Command::Operation(_)) {
+        return Ok(Decided::default());
+    }
+    let mut draft = match command {
+        Command::Operation(operation) => {
+            let sender = at
+                .sender
+                .clone()
+                .ok_or_else(|| reject(ErrorBody::new(ErrorCode::Unauthenticated, "Nobody is signed in.", "Pair this device first.")))?;
+            return decide_operation(state, operation, &sender, at).map_err(|error| traced(state, operation, &sender, error, at));
+        }
+        Command::Model { .. } => Draft::new(state, at, None, Actor::Agent),
+        Command::Prepared { device, .. }
+        | Command::ToolStarted { device, .. }
+        | Command::ToolResult { device, .. }
+        | Command::Probed { device, .. }
+        | Command::DeviceReported { device, .. } => Draft::new(state, at, None, Actor::Device(*device)),
+        Command::DeviceLost { .. } | Command::Resumed { .. } | Command::Tick | Command::WorkspaceSeen { .. } => {
+            Draft::new(state, at, None, Actor::Hub)
+        }
+    };
+    match command {
+        Command::Operation(_) => {}
+        Command::Model { model_call_id, attempt, outcome } => model::ended(&mut draft, *model_call_id, *attempt, outcome),
+        Command::Prepared { call_id, device, prepared } => tools::prepared(&mut draft, *call_id, *device, prepared),
+        Command::ToolStarted { call_id, attempt, device } => tools::started(&mut draft, *call_id, *attempt, *device),
+        Command::ToolResult { call_id, attempt, device, outcome } => tools::ended(&mut draft, *call_id, *attempt, *device, outcome),
+        Command::Probed { call_id, attempt, device, finding } => tools::probed(&mut draft, *call_id, *attempt, *device, finding),
+        Command::DeviceReported { device, running } => devices::reported(&mut draft, *device, running),
+        Command::DeviceLost { device } => devices::lost(&mut draft, *device),
+        Command::Resumed { incarnation } => devices::resumed(&mut draft, *incarnation),
+        Command::WorkspaceSeen { baseline } => devices::workspace_seen(&mut draft, baseline, None),
+        Command::Tick => {
+            model::retry_if_due(&mut draft);
+            handoff::expire_if_due(&mut draft);
+        }
+    }
+    advance(&mut draft);
+    Ok(Decided { events: draft.events, turn_id: None, task_id: None })
+}
+
+fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevice, at: &Context) -> Result<Decided, ErrorBody> {
+    check_sender(operation, sender)?;
+    let mut draft = Draft::new(state, at, Some(operation.operation_id), Actor::Device(sender.device_id));
+    if let Intent::NewSession { title, workspace } = &operation.intent {
+        say::new_session(&mut draft, sender, title.as_deref(), *workspace)?;
+        return Ok(Decided { events: draft.events, turn_id: None, task_id: None });
+    }
+    if !state.exists() {
+        return Err(ErrorBody::not_found("session"));
+    }
+    let standing = policy::standing(state, operation, sender, at)?;
+    match &operation.intent {
+        Intent::NewSession { .. } => {}
+        Intent::Say { text, selection, delivery } => {
+            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            say::say(&mut draft, sender, text, selection.as_ref(), *delivery)?;
+        }
+        Intent::NewTask { title, description, acceptance } => {
+            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            say::new_task(&mut draft, sender, title, description, acceptance)?;
+        }
+        Intent::Resume { task_id } => {
+            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            stop::resume(&mut draft, *task_id)?;
+        }
+        Intent::Confirm { approval_id, decision } => answers::confirm(&mut draft, operation, sender, *approval_id, *decision)?,
+        Intent::Answer { question_id, text, option } => {
+            answers::answer(&mut draft, operation, sender, *question_id, text.as_deref(), option.as_deref())?;
+        }
+        Intent::Cancel { task_id } => stop::stop(&mut draft, sender, *task_id, stop::Kind::Cancel)?,
+        Intent::Pause { task_id } => stop::stop(&mut draft, sender, *task_id, stop::Kind::Pause)?,
+        Intent::Handoff { to_device } => handoff::offer(&mut draft, operation, sender, *to_device)?,
+        Intent::AcceptHandoff { handoff_id } => handoff::accept(&mut draft, sender, *handoff_id)?,
+        Intent::DeclineHandoff { handoff_id } => handoff::decline(&mut draft, sender, *handoff_id)?,
+        Intent::TakeOver { force } => handoff::take_over(&mut draft, operation, sender, &standing, *force)?,
+        Intent::Release {} => handoff::release(&mut draft, sender),
+        Intent::SetNote { key, value } => notes::set(&mut draft, operation, key, value)?,
+        Intent::Forget { key } => notes::forget(&mut draft, operation, key)?,
+    }
+    advance(&mut draft);
+    let turn_id = draft.state.open_turn().map(|turn| turn.id);
+    let task_id = draft.state.turn.as_ref().and_then(|turn| turn.task_id);
+    Ok(Decided { events: draft.events, turn_id, task_id })
+}
+
+/// The envelope may repeat who sends; it may not claim somebody else (S5).
+fn check_sender(operation: &Operation, sender: &ActingDevice) -> Result<(), ErrorBody> {
+    let other_id = operation.sender_id.is_some_and(|id| id != sender.device_id);
+    let other_type = operation.client_type.is_some_and(|kind| kind != sender.client_type);
+    if other_id || other_type {
+        return Err(ErrorBody::invalid("The envelope names another sender than the token's device."));
+    }
+    if sender.client_type == ClientType::Device {
+        return Err(ErrorBody::new(
+            ErrorCode::Forbidden,
+            "This token belongs to a device that only acts; it has no user in front of it.",
+            "Pair a phone, a browser or a terminal, and use that.",
+        ));
+    }
+    Ok(())
+}
+
+fn reject(error: ErrorBody) -> Box<Rejection> {
+    Box::new(Rejection { error, trace: Vec::new() })
+}
+
+/// Conflicts stay in the session's trace (H8); a refusal of a stranger doesn't.
+fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: ErrorBody, at: &Context) -> Box<Rejection> {
+    let mut trace = Vec::new();
+    if state.exists()
+        && matches!(error.code, ErrorCode::StaleEpoch | ErrorCode::StaleVersion | ErrorCode::ApprovalClosed | ErrorCode::QuestionClosed)
+    {
+        let mut draft = Draft::new(state, at, Some(operation.operation_id), Actor::Device(sender.device_id));
+        draft.emit(SessionEvent::ConflictRefused {
+            intent: operation.intent.name().to_owned(),
+            code: error.code,
+            device_id: sender.device_id,
+        });
+        trace = draft.events;
+    }
+    Box::new(Rejection { error, trace })
+}
+
+pub(crate) use advance::conclude;
+pub(crate) use answers::result_of as answers_result;
+pub(crate) use notes::check_note;
+pub(crate) use stop::set_phase;

@@ -1,0 +1,261 @@
+use super::tools::{self, Proposal};
+use super::{answers, stop};
+use crate::context::ActingDevice;
+use crate::draft::Draft;
+use crate::slash::{self, Literal};
+use crate::words;
+use baton_proto::{
+    CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
+    Selection, SessionEvent, TaskId, Trust, TurnId, WorkspaceId,
+};
+
+pub(super) fn new_session(
+    draft: &mut Draft<'_>,
+    sender: &ActingDevice,
+    title: Option<&str>,
+    workspace: Option<WorkspaceId>,
+) -> Result<(), ErrorBody> {
+    if sender.trust == Trust::Guest {
+        return Err(ErrorBody::new(
+            ErrorCode::TrustTooLow,
+            "A guest device may not open a session.",
+            "Raise its trust on a trusted device.",
+        ));
+    }
+    if draft.state.exists() {
+        return Err(ErrorBody::new(ErrorCode::IllegalTransition, "A session of that id exists.", "Leave the session id out."));
+    }
+    let title = title.map(str::trim).unwrap_or_default();
+    if title.chars().count() > MAX_NAME_CHARS {
+        return Err(ErrorBody::new(ErrorCode::TooLarge, format!("A title has at most {MAX_NAME_CHARS} characters."), "Shorten it."));
+    }
+    let known = &draft.at.workspaces;
+    let workspace = match workspace {
+        Some(id) => Some(known.iter().find(|known| known.workspace_id == id).ok_or_else(|| ErrorBody::not_found("workspace"))?.clone()),
+        None if known.len() == 1 => known.first().cloned(),
+        // Among several, one that is reachable is meant; nobody is asked at the start.
+        None => known
+            .iter()
+            .find(|known| known.device_id.is_some_and(|device| draft.at.online.contains(&device)))
+            .or_else(|| known.first())
+            .cloned(),
+    };
+    draft.emit(SessionEvent::SessionCreated {
+        user_id: draft.state.user,
+        title: title.to_owned(),
+        language: words::language_of(title).unwrap_or_default(),
+        workspace,
+        holder: Some(sender.device_id),
+        epoch: 1,
+    });
+    Ok(())
+}
+
+pub(super) fn say(
+    draft: &mut Draft<'_>,
+    sender: &ActingDevice,
+    text: &str,
+    selection: Option<&Selection>,
+    delivery: Delivery,
+) -> Result<(), ErrorBody> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ErrorBody::invalid("There is nothing in the message."));
+    }
+    let size = text.len() + selection.map_or(0, |selection| selection.text.len());
+    if size > MAX_TEXT_BYTES {
+        return Err(ErrorBody::new(
+            ErrorCode::TooLarge,
+            format!("The message has {size} bytes; at most {MAX_TEXT_BYTES} are taken."),
+            "Put the text into a file of the workspace and name it here.",
+        ));
+    }
+    if let Some(literal) = slash::parse(text) {
+        return literal_request(draft, sender, text, literal?);
+    }
+    if draft.at.model.is_none() {
+        return Err(ErrorBody::new(
+            ErrorCode::ModelUnavailable,
+            "No model is configured, so nobody would read this.",
+            "Start Baton with --model-url and --model, or set them in baton.toml. Without one these work: /show, /find, /replace, /run, /undo.",
+        ));
+    }
+    entitle(draft, text);
+    if draft.state.open_turn().is_some_and(|turn| turn.stop.is_some()) {
+        return Err(ErrorBody::new(
+            ErrorCode::IllegalTransition,
+            "The agent is being stopped at the moment.",
+            "Send it again in a second; the text is kept.",
+        ));
+    }
+    if let Some(turn_id) = draft.state.open_turn().map(|turn| turn.id) {
+        steer(draft, sender, turn_id, text, selection, delivery);
+        return Ok(());
+    }
+    workspace_is_free(draft)?;
+    let active = draft.state.active_task().map(|task| task.id);
+    let task_id = active.unwrap_or_else(|| create_task(draft, text, text, &[]));
+    start_turn(draft, sender, task_id, text, selection);
+    Ok(())
+}
+
+pub(super) fn new_task(
+    draft: &mut Draft<'_>,
+    sender: &ActingDevice,
+    title: &str,
+    description: &str,
+    acceptance: &[String],
+) -> Result<(), ErrorBody> {
+    let title = title.trim();
+    let size = title.len() + description.len() + acceptance.iter().map(String::len).sum::<usize>();
+    if title.is_empty() || title.chars().count() > MAX_NAME_CHARS {
+        return Err(ErrorBody::invalid(format!("A task's title has 1 to {MAX_NAME_CHARS} characters.")));
+    }
+    if size > MAX_TEXT_BYTES || acceptance.len() > 20 {
+        return Err(ErrorBody::new(ErrorCode::TooLarge, "A task is described in at most 32 KiB, with at most 20 criteria.", "Shorten it."));
+    }
+    if draft.at.model.is_none() {
+        return Err(ErrorBody::new(
+            ErrorCode::ModelUnavailable,
+            "No model is configured to work on it.",
+            "Start Baton with --model-url and --model.",
+        ));
+    }
+    if draft.state.open_turn().is_some() {
+        return Err(ErrorBody::new(
+            ErrorCode::IllegalTransition,
+            "The agent is working on another task.",
+            "Wait until it rests, or stop it first.",
+        ));
+    }
+    workspace_is_free(draft)?;
+    if let Some(active) = draft.state.active_task().map(|task| task.id) {
+        stop::set_phase(draft, active, Phase::Paused, Some(words::put_aside(draft.state.language).to_owned()));
+    }
+    let goal = if description.trim().is_empty() { title } else { description };
+    entitle(draft, title);
+    let task_id = create_task(draft, title, goal, acceptance);
+    start_turn(draft, sender, task_id, goal, None);
+    Ok(())
+}
+
+/// One executor per workspace (E6): while another session's turn is open there, this one is told so.
+pub(super) fn workspace_is_free(draft: &Draft<'_>) -> Result<(), ErrorBody> {
+    match &draft.at.workspace_held_by {
+        Some((other, title)) if *other != draft.state.id => Err(ErrorBody::new(
+            ErrorCode::WorkspaceBusy,
+            format!("Another session works in this workspace at the moment: '{title}' ({other})."),
+            "Wait until it rests or stop it, then send again.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Names the session after the first thing said in it, and follows the language the user speaks.
+fn entitle(draft: &mut Draft<'_>, text: &str) {
+    let language = words::language_of(text).unwrap_or(draft.state.language);
+    if draft.state.title.is_empty() {
+        draft.emit(SessionEvent::SessionTitled { title: words::headline(text), language });
+    } else if language != draft.state.language {
+        draft.emit(SessionEvent::SessionTitled { title: draft.state.title.clone(), language });
+    }
+}
+
+fn create_task(draft: &mut Draft<'_>, title: &str, goal: &str, acceptance: &[String]) -> TaskId {
+    let task_id = draft.at.ids.fresh();
+    let core_intent = CoreIntent {
+        goal: words::excerpt(goal, 2000),
+        constraints: Vec::new(),
+        acceptance: acceptance.to_vec(),
+        version: 1,
+        source: "user".to_owned(),
+    };
+    draft.emit(SessionEvent::TaskCreated { task_id, title: words::headline(title), core_intent });
+    task_id
+}
+
+fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, text: &str, selection: Option<&Selection>) {
+    let turn_id = draft.at.ids.fresh();
+    let message_id = add_message(draft, sender, Some(turn_id), Some(task_id), text, selection);
+    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id: Some(message_id), literal: false });
+    let planned = draft.state.tasks.get(&task_id).is_some_and(|task| !task.steps.is_empty());
+    stop::set_phase(draft, task_id, if planned { Phase::Executing } else { Phase::Planning }, None);
+}
+
+fn add_message(
+    draft: &mut Draft<'_>,
+    sender: &ActingDevice,
+    turn_id: Option<TurnId>,
+    task_id: Option<TaskId>,
+    text: &str,
+    selection: Option<&Selection>,
+) -> MessageId {
+    let message_id = draft.at.ids.fresh();
+    draft.emit(SessionEvent::MessageAdded {
+        message_id,
+        role: Role::User,
+        text: text.to_owned(),
+        turn_id,
+        task_id,
+        sender: Some(sender.sender()),
+        selection: selection.cloned(),
+    });
+    message_id
+}
+
+/// Input in the middle of a turn (T10). It is read before the next model call. An open question of the agent's takes it as the answer;
+/// open approvals are set aside, since what they asked may no longer be wanted: they can't be approved any more, and the agent asks anew.
+fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, text: &str, selection: Option<&Selection>, delivery: Delivery) {
+    let task_id = draft.state.open_turn().and_then(|turn| turn.task_id);
+    let message_id = add_message(draft, sender, Some(turn_id), task_id, text, selection);
+    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery });
+    let questions: Vec<_> =
+        draft.state.open_questions().filter(|question| question.kind == QuestionKind::Agent).map(|question| question.id).collect();
+    if let [only] = questions.as_slice() {
+        answers::settle_question(draft, sender, *only, text);
+    }
+    answers::set_approvals_aside(draft, "The user said something new before this was decided.");
+}
+
+/// A slash command: one call, asked for word by word (R7).
+fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, literal: Literal) -> Result<(), ErrorBody> {
+    if draft.state.open_turn().is_some() {
+        return Err(ErrorBody::new(
+            ErrorCode::IllegalTransition,
+            "The agent is at work, and a command in between could cross it.",
+            "Wait until it rests, or stop it first.",
+        ));
+    }
+    workspace_is_free(draft)?;
+    let Some(offered) = tools::offered(draft, &literal.tool) else {
+        return Err(ErrorBody::new(
+            ErrorCode::NoCapability,
+            format!("No device of yours offers '{}'.", literal.tool),
+            "Start a device with a workspace: baton device --workspace PATH.",
+        ));
+    };
+    if !draft.at.online.contains(&offered.device_id) {
+        return Err(ErrorBody::new(
+            ErrorCode::DeviceOffline,
+            "The device that holds the workspace is offline.",
+            "Bring it back, then send again.",
+        ));
+    }
+    entitle(draft, text);
+    let turn_id = draft.at.ids.fresh();
+    add_message(draft, sender, Some(turn_id), None, text, None);
+    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: None, message_id: None, literal: true });
+    tools::propose(
+        draft,
+        &Proposal {
+            call_id: draft.at.ids.fresh(),
+            tool: literal.tool,
+            arguments: literal.arguments,
+            origin: CallOrigin::User,
+            turn_id,
+            task_id: None,
+        },
+        &offered,
+    );
+    Ok(())
+}

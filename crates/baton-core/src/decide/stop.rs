@@ -1,0 +1,102 @@
+use super::{answers, say, tools};
+use crate::context::ActingDevice;
+use crate::draft::Draft;
+use crate::machine::phase::may_follow;
+use crate::words;
+use baton_proto::{ErrorBody, ErrorCode, Phase, QuestionState, SessionEvent, TaskId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Cancel,
+    Pause,
+}
+
+/// Stopping is always possible, from any end (requirements, "Who may do what").
+pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option<TaskId>, kind: Kind) -> Result<(), ErrorBody> {
+    let open = draft.state.open_turn().map(|turn| (turn.id, turn.task_id, turn.stop.is_some()));
+    let task = task_id.or_else(|| open.and_then(|turn| turn.1)).or_else(|| draft.state.active_task().map(|task| task.id));
+    let (reason, phase) = match kind {
+        Kind::Cancel => (words::stopped(draft.state.language, &sender.name), Phase::Cancelled),
+        Kind::Pause => (words::paused(draft.state.language, &sender.name), Phase::Paused),
+    };
+    if let Some(task_id) = task_id {
+        let known = draft.state.tasks.get(&task_id).ok_or_else(|| ErrorBody::not_found("task"))?;
+        if known.phase.is_ended() {
+            return Err(ErrorBody::new(ErrorCode::IllegalTransition, "That task has ended already.", "There is nothing to stop."));
+        }
+    }
+    match open {
+        Some((_, turn_task, stopping)) if turn_task == task || task_id.is_none() => {
+            if stopping && kind == Kind::Pause {
+                return Err(ErrorBody::new(ErrorCode::IllegalTransition, "It is being stopped already.", "Wait a moment."));
+            }
+            if !stopping {
+                begin(draft, &reason, kind == Kind::Pause);
+            }
+        }
+        _ if task.is_none() => {
+            return Err(ErrorBody::new(ErrorCode::IllegalTransition, "Nothing is under way.", "There is nothing to stop."));
+        }
+        _ => {}
+    }
+    if let Some(task_id) = task {
+        set_phase(draft, task_id, phase, Some(reason));
+    }
+    Ok(())
+}
+
+/// From here on nothing new starts; what runs is asked to stop, and the turn ends when all of it has.
+pub(super) fn begin(draft: &mut Draft<'_>, reason: &str, pause: bool) {
+    let Some(turn_id) = draft.state.open_turn().map(|turn| turn.id) else { return };
+    draft.emit(SessionEvent::TurnStopRequested { turn_id, reason: reason.to_owned(), pause });
+    answers::set_approvals_aside(draft, reason);
+    let questions: Vec<_> =
+        draft.state.questions.values().filter(|question| question.state == QuestionState::Open).map(|question| question.id).collect();
+    for question_id in questions {
+        draft.emit(SessionEvent::QuestionVoided { question_id, reason: reason.to_owned() });
+    }
+    let unsettled: Vec<_> = draft.state.unsettled_calls().map(|call| call.id).collect();
+    for call_id in unsettled {
+        tools::cancel(draft, call_id, reason);
+    }
+}
+
+/// Goes on with a paused task, or with one whose turn ended before it was done.
+pub(super) fn resume(draft: &mut Draft<'_>, task_id: Option<TaskId>) -> Result<(), ErrorBody> {
+    if draft.state.open_turn().is_some() {
+        return Err(ErrorBody::new(ErrorCode::IllegalTransition, "The agent is at work already.", "Wait until it rests."));
+    }
+    if draft.at.model.is_none() {
+        return Err(ErrorBody::new(
+            ErrorCode::ModelUnavailable,
+            "No model is configured to go on with it.",
+            "Start Baton with --model-url and --model.",
+        ));
+    }
+    let task = match task_id {
+        Some(id) => draft.state.tasks.get(&id).ok_or_else(|| ErrorBody::not_found("task"))?,
+        None => draft
+            .state
+            .active_task()
+            .ok_or_else(|| ErrorBody::new(ErrorCode::IllegalTransition, "No task is open.", "Say what you want done."))?,
+    };
+    if task.phase.is_ended() {
+        return Err(ErrorBody::new(ErrorCode::IllegalTransition, "That task has ended.", "Say what you want done, and a new one begins."));
+    }
+    let (task_id, planned) = (task.id, !task.steps.is_empty());
+    say::workspace_is_free(draft)?;
+    let turn_id = draft.at.ids.fresh();
+    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id: None, literal: false });
+    set_phase(draft, task_id, if planned { Phase::Executing } else { Phase::Planning }, None);
+    Ok(())
+}
+
+/// Moves a task to a phase if the table allows it; what isn't allowed is left as it is (T3).
+pub(crate) fn set_phase(draft: &mut Draft<'_>, task_id: TaskId, to: Phase, reason: Option<String>) -> bool {
+    let Some(from) = draft.state.tasks.get(&task_id).map(|task| task.phase) else { return false };
+    if !may_follow(from, to) {
+        return false;
+    }
+    draft.emit(SessionEvent::TaskPhaseChanged { task_id, from, to, reason });
+    true
+}

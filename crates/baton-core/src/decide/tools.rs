@@ -1,0 +1,267 @@
+use super::{answers, devices};
+use crate::context::OfferedTool;
+use crate::draft::Draft;
+use crate::machine::tool_call::{CallStage, ToolCall, Waiting};
+use baton_proto::{
+    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, QuestionKind,
+    Reconciliation, Risk, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
+};
+use serde_json::Value;
+
+/// A call as it is put forward, before anything is decided on it.
+pub(super) struct Proposal {
+    pub(super) call_id: CallId,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    pub(super) origin: CallOrigin,
+    pub(super) turn_id: TurnId,
+    pub(super) task_id: Option<TaskId>,
+}
+
+/// The tool of that name, as a device offers it.
+pub(super) fn offered(draft: &Draft<'_>, tool: &str) -> Option<OfferedTool> {
+    draft.at.tools.get(tool).cloned()
+}
+
+pub(super) fn propose(draft: &mut Draft<'_>, proposal: &Proposal, offered: &OfferedTool) {
+    let spec = &offered.spec;
+    let terms = CallTerms {
+        device_id: Some(offered.device_id),
+        effect: spec.effect,
+        risk: spec.risk,
+        prepare: spec.prepare,
+        lookup: spec.lookup,
+        lasting: spec.lasting,
+        timeout_s: spec.timeout_s,
+    };
+    propose_on(draft, proposal, terms);
+}
+
+pub(super) fn propose_on(draft: &mut Draft<'_>, proposal: &Proposal, terms: CallTerms) {
+    let step_id = proposal
+        .task_id
+        .and_then(|id| draft.state.tasks.get(&id))
+        .and_then(|task| task.steps.iter().find(|step| step.status == baton_proto::StepStatus::Running))
+        .map(|step| step.id.clone());
+    draft.emit(SessionEvent::ToolProposed {
+        call_id: proposal.call_id,
+        turn_id: proposal.turn_id,
+        task_id: proposal.task_id,
+        step_id,
+        tool: proposal.tool.clone(),
+        arguments: proposal.arguments.clone(),
+        origin: proposal.origin,
+        terms,
+    });
+}
+
+/// The device looked at the call: its risk, the digests of what it names, what will happen (E5).
+pub(super) fn prepared(draft: &mut Draft<'_>, call_id: CallId, device: DeviceId, prepared: &Prepared) {
+    let Some(call) = draft.state.calls.get(&call_id) else { return };
+    if call.stage != CallStage::Proposed || call.terms.device_id != Some(device) || !call.terms.prepare {
+        return;
+    }
+    draft.emit(SessionEvent::ToolPrepared { call_id, prepared: Prepared { preview: String::new(), ..prepared.clone() } });
+    if let Some(error) = prepared.refusal.clone() {
+        draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
+        return;
+    }
+    settle_terms(draft, call_id, Some(prepared));
+}
+
+/// A call that needs no preparation is decided on at once.
+pub(super) fn decide_unprepared(draft: &mut Draft<'_>, call_id: CallId) {
+    settle_terms(draft, call_id, None);
+}
+
+/// Plans a call, or asks for approval first.
+fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepared>) {
+    let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
+    let literal = call.origin == CallOrigin::User && call.risk <= Risk::Sensitive;
+    if call.risk == Risk::Safe || literal {
+        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: call.attempt + 1 });
+        return;
+    }
+    let arguments = call.arguments.to_string();
+    let preview = prepared.map_or(arguments, |prepared| prepared.preview.clone());
+    if preview.len() > MAX_PREVIEW_BYTES {
+        let error = ToolError {
+            code: "too_large_to_show".to_owned(),
+            message: format!(
+                "The call is {} bytes long; only what a person can be shown whole, {MAX_PREVIEW_BYTES} bytes, can be approved.",
+                preview.len()
+            ),
+            hint: "Write it into a file first, or split it.".to_owned(),
+            state_modified: StateModified::No,
+        };
+        draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
+        return;
+    }
+    let binding = ApprovalBinding {
+        task_id: call.task_id,
+        turn_id: call.turn_id,
+        tool: call.tool.clone(),
+        argument_digest: Digest::of_json(&call.arguments),
+        file_digests: prepared.map(|prepared| prepared.digests.clone()).unwrap_or_default(),
+        risk: call.risk,
+        risk_reason: prepared.map_or_else(|| format!("The tool '{}' is declared so.", call.tool), |prepared| prepared.risk_reason.clone()),
+        preview,
+        directory: prepared.and_then(|prepared| prepared.directory.clone()),
+        device_id: call.terms.device_id,
+        epoch: draft.state.holder.epoch,
+    };
+    draft.emit(SessionEvent::ApprovalRequested { approval_id: draft.at.ids.fresh(), call_id, binding });
+}
+
+/// The device wrote it down and is about to act.
+pub(super) fn started(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device: DeviceId) {
+    let Some(call) = draft.state.calls.get(&call_id) else { return };
+    if call.terms.device_id != Some(device) || call.attempt != attempt {
+        return;
+    }
+    match call.stage {
+        CallStage::Planned { .. } => draft.emit(SessionEvent::ToolStarted { call_id, attempt, device_id: device }),
+        CallStage::Unknown { waiting: Waiting::Device, .. } => {
+            draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::StillRunning });
+        }
+        _ => {}
+    }
+}
+
+/// A device's word on how a call ended. A stale or repeated one changes nothing.
+pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device: DeviceId, outcome: &Outcome) {
+    let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
+    let acting = matches!(
+        call.stage,
+        CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Cancelling { .. } | CallStage::Unknown { .. }
+    );
+    if !acting || call.attempt != attempt || call.terms.device_id != Some(device) {
+        return;
+    }
+    if let CallStage::Unknown { waiting: Waiting::Human { question_id }, .. } = call.stage {
+        if matches!(outcome, Outcome::Interrupted { .. }) {
+            return;
+        }
+        draft.emit(SessionEvent::QuestionVoided { question_id, reason: "The device reported the outcome itself.".to_owned() });
+    }
+    match outcome {
+        Outcome::Succeeded(result) => {
+            let baseline = result.baseline.clone();
+            draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() });
+            if let Some(baseline) = baseline {
+                devices::workspace_seen(draft, &baseline, Some(call_id));
+            }
+        }
+        Outcome::Failed { error, result } => {
+            let repeatable = call.terms.effect == Effect::Read && error.code == "device_busy" && attempt < 3;
+            if repeatable {
+                draft.emit(SessionEvent::ToolAttemptFailed { call_id, attempt, error: error.clone() });
+                draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+                return;
+            }
+            let baseline = result.as_ref().and_then(|result| result.baseline.clone());
+            draft.emit(SessionEvent::ToolFailed { call_id, attempt, error: error.clone(), result: result.clone() });
+            if let Some(baseline) = baseline {
+                devices::workspace_seen(draft, &baseline, Some(call_id));
+            }
+        }
+        Outcome::Cancelled { result } => {
+            let reason = match &call.stage {
+                CallStage::Cancelling { reason, .. } => reason.clone(),
+                _ => "It was stopped on its device.".to_owned(),
+            };
+            draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: result.clone() });
+        }
+        Outcome::Interrupted { known } => interrupted(draft, call_id, known),
+    }
+}
+
+/// The device died in the middle of a call. Reading is repeated; what can be looked up is looked up; what changes nothing when repeated
+/// is repeated; for the rest a human decides (E3).
+pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, known: &str) {
+    let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
+    let attempt = call.attempt;
+    if let CallStage::Cancelling { reason, .. } = &call.stage {
+        let reason = format!("{reason} The device stopped while it ran. {known}");
+        draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
+        return;
+    }
+    if !matches!(call.stage, CallStage::Unknown { .. }) {
+        draft.emit(SessionEvent::ToolUnknown { call_id, attempt, cause: UnknownCause::DeviceRestarted, known: known.to_owned() });
+    }
+    if call.terms.effect != Effect::Read && call.terms.lookup {
+        draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::Unclear { known: known.to_owned() } });
+        return;
+    }
+    repeat_or_ask(draft, &call, known);
+}
+
+fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
+    let (call_id, attempt) = (call.id, call.attempt);
+    if matches!(call.terms.effect, Effect::Read | Effect::Idempotent) {
+        draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::Repeatable });
+        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+        return;
+    }
+    draft.emit(SessionEvent::QuestionAsked {
+        question_id: draft.at.ids.fresh(),
+        kind: QuestionKind::Outcome,
+        call_id,
+        task_id: call.task_id,
+        text: crate::words::outcome_question(draft.state.language, &call.tool, &call.arguments),
+        options: answers::OUTCOME_OPTIONS.map(str::to_owned).to_vec(),
+        known: Some(known.to_owned()),
+    });
+}
+
+/// The tool's lookup answered.
+pub(super) fn probed(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device: DeviceId, finding: &Finding) {
+    let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
+    let waits = matches!(call.stage, CallStage::Unknown { waiting: Waiting::Lookup, .. });
+    if !waits || call.attempt != attempt || call.terms.device_id != Some(device) {
+        return;
+    }
+    match finding {
+        Finding::Happened { result } => draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() }),
+        Finding::NotHappened => {
+            draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::NotHappened });
+            draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+        }
+        Finding::Unclear { known } => repeat_or_ask(draft, &call, known),
+    }
+}
+
+/// Cancels a call that no device has been told of.
+pub(super) fn cancel_unstarted(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
+    draft.emit(SessionEvent::ToolCancelled { call_id, reason: reason.to_owned(), result: None });
+}
+
+/// Stops a call, whatever it is doing. One that may be acting is cancelled once its device confirms that it stopped (F3).
+pub(super) fn cancel(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
+    let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
+    match call.stage {
+        CallStage::Proposed | CallStage::AwaitingApproval { .. } | CallStage::AwaitingAnswer { .. } => {
+            cancel_unstarted(draft, call_id, reason)
+        }
+        // A planned call may be on its way to the device already.
+        CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device | Waiting::Lookup, .. } => {
+            draft.emit(SessionEvent::ToolCancelRequested { call_id, reason: reason.to_owned() });
+            let reachable = call.terms.device_id.is_some_and(|device| draft.at.online.contains(&device));
+            if !reachable {
+                cancelled_out_of_reach(draft, call_id);
+            }
+        }
+        CallStage::Unknown { .. } => {
+            let reason = format!("{reason} Whether it took effect before is unknown.");
+            draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
+        }
+        CallStage::Cancelling { .. } | CallStage::Succeeded | CallStage::Failed | CallStage::Cancelled => {}
+    }
+}
+
+/// The device that should stop a call is out of reach: the call is given up, and what isn't known is said. The device is told when it is back.
+pub(super) fn cancelled_out_of_reach(draft: &mut Draft<'_>, call_id: CallId) {
+    let Some(CallStage::Cancelling { reason, .. }) = draft.state.calls.get(&call_id).map(|call| call.stage.clone()) else { return };
+    let reason = format!("{reason} Its device is offline, so whether it took effect is unknown.");
+    draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
+}

@@ -1,0 +1,129 @@
+use baton_proto::{ErrorBody, SlashCommand};
+use serde_json::{Value, json};
+
+/// A call that the user asked for word by word.
+pub(crate) struct Literal {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+}
+
+/// The commands that work without a model; the same list on every end (R7).
+pub fn commands() -> Vec<SlashCommand> {
+    let row = |name: &str, usage: &str, description: &str| SlashCommand {
+        name: name.to_owned(),
+        usage: usage.to_owned(),
+        description: description.to_owned(),
+    };
+    vec![
+        row("/show", "/show PATH", "Show a file of the workspace."),
+        row("/find", "/find TEXT", "Find text in the workspace's files."),
+        row("/replace", "/replace PATH OLD NEW", "Replace a text that occurs once in a file. Quote what has spaces."),
+        row("/run", "/run COMMAND [ARGUMENT…]", "Run a command in the workspace's sandbox."),
+        row("/undo", "/undo", "Take the newest recorded change back."),
+    ]
+}
+
+/// Reads a message as a command; `None` when it isn't one, an error when it is one that can't be read.
+pub(crate) fn parse(text: &str) -> Option<Result<Literal, ErrorBody>> {
+    let rest = text.strip_prefix('/')?;
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
+        return None;
+    }
+    Some(read(name, arguments.trim()))
+}
+
+fn read(name: &str, rest: &str) -> Result<Literal, ErrorBody> {
+    let usage = |of: &str| {
+        let usage = commands().into_iter().find(|command| command.name == of).map(|command| command.usage).unwrap_or_default();
+        ErrorBody::invalid(format!("That command can't be read. Usage: {usage}"))
+    };
+    let literal = |tool: &str, arguments: Value| Ok(Literal { tool: tool.to_owned(), arguments });
+    match name {
+        "show" => match split(rest).as_deref() {
+            Some([path]) => literal("read_file", json!({"path": path})),
+            _ => Err(usage("/show")),
+        },
+        "find" if rest.is_empty() => Err(usage("/find")),
+        "find" => {
+            let wanted = match split(rest).as_deref() {
+                Some([one]) => one.clone(),
+                _ => rest.to_owned(),
+            };
+            literal("find_text", json!({"pattern": wanted, "literal": true}))
+        }
+        "replace" => match split(rest).as_deref() {
+            Some([path, old, new]) => literal("edit_file", json!({"path": path, "old_text": old, "new_text": new})),
+            _ => Err(usage("/replace")),
+        },
+        "run" => match split(rest) {
+            Some(argv) if !argv.is_empty() => literal("run_command", json!({"argv": argv})),
+            _ => Err(usage("/run")),
+        },
+        "undo" if rest.is_empty() => literal("undo", json!({})),
+        "undo" => Err(usage("/undo")),
+        other => {
+            let known: Vec<_> = commands().into_iter().map(|command| command.name).collect();
+            Err(ErrorBody::invalid(format!("There is no command '/{other}'; known are {}.", known.join(", "))))
+        }
+    }
+}
+
+/// Splits into words as a shell does with quotes and backslashes, and with nothing else: no variables, no globs, no operators.
+/// `None` when a quote isn't closed.
+fn split(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    let mut quote: Option<char> = None;
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None | Some('"'), '\\') => word.get_or_insert_default().push(chars.next()?),
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> String {
+        match parse(text) {
+            None => "not a command".to_owned(),
+            Some(Ok(literal)) => format!("{} {}", literal.tool, literal.arguments),
+            Some(Err(error)) => error.code.to_string(),
+        }
+    }
+
+    #[test]
+    fn commands_are_read_as_they_are_written() {
+        let rows = [
+            ("/show index.html", r#"read_file {"path":"index.html"}"#),
+            ("/show 'a b.txt'", r#"read_file {"path":"a b.txt"}"#),
+            ("/show", "invalid"),
+            ("/find border radius", r#"find_text {"literal":true,"pattern":"border radius"}"#),
+            (r#"/replace a.css "4px" "8px 2px""#, r#"edit_file {"new_text":"8px 2px","old_text":"4px","path":"a.css"}"#),
+            ("/replace a.css 'it", "invalid"),
+            (r"/run echo $HOME a\ b ;", r#"run_command {"argv":["echo","$HOME","a b",";"]}"#),
+            ("/undo", "undo {}"),
+            ("/undo now", "invalid"),
+            ("/frobnicate", "invalid"),
+            ("/usr/bin/ls is a path", "not a command"),
+            ("hello /show", "not a command"),
+            ("/ show", "not a command"),
+        ];
+        for (given, wanted) in rows {
+            assert_eq!(read(given), wanted, "{given}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! A user's devices and invitations: a stream of its own beside the sessions, folded and decided in the same way (H9, O3, S4, S5).
+
+use crate::context::Ids;
+use baton_proto::{
+    Actor, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, Lane, MAX_NAME_CHARS,
+    PAIRING_S, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Devices of one user, revoked ones included, at most.
+const MAX_DEVICES: usize = 200;
+/// Open invitations of one user, at most; the oldest goes first.
+const MAX_INVITATIONS: usize = 20;
+
+/// A user's state: the fold of the user's stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct User {
+    pub id: UserId,
+    pub name: String,
+    pub seq: u64,
+    pub devices: BTreeMap<DeviceId, PairedDevice>,
+    pub invitations: BTreeMap<InvitationId, OpenInvitation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairedDevice {
+    pub record: DeviceRecord,
+    pub token_hash: Digest,
+}
+
+impl PairedDevice {
+    pub const fn is_active(&self) -> bool {
+        self.record.revoked_at.is_none()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenInvitation {
+    pub secret_hash: Digest,
+    pub trust: Trust,
+    pub expires_at: Timestamp,
+}
+
+/// What can be asked of a user's stream.
+#[derive(Clone, Debug)]
+pub enum UserCommand {
+    Create {
+        name: String,
+    },
+    Invite {
+        secret_hash: Digest,
+        trust: Trust,
+    },
+    /// Pairs a device by an invitation.
+    Claim {
+        secret_hash: Digest,
+        name: String,
+        client_type: ClientType,
+        capabilities: Capabilities,
+        token_hash: Digest,
+    },
+    /// Pairs a device that a trusted one approved, or that the hub's own start brings along.
+    Pair {
+        name: String,
+        client_type: ClientType,
+        capabilities: Capabilities,
+        trust: Trust,
+        token_hash: Digest,
+    },
+    Rename {
+        device: DeviceId,
+        name: String,
+    },
+    SetTrust {
+        device: DeviceId,
+        trust: Trust,
+    },
+    Revoke {
+        device: DeviceId,
+    },
+    /// A device says what it can do; kept so that an absent one can be waited for.
+    Describe {
+        device: DeviceId,
+        capabilities: Capabilities,
+        tools: Vec<ToolSpec>,
+        workspaces: Vec<Workspace>,
+    },
+}
+
+impl User {
+    pub fn empty(id: UserId) -> Self {
+        Self { id, name: String::new(), seq: 0, devices: BTreeMap::new(), invitations: BTreeMap::new() }
+    }
+
+    pub fn apply(&mut self, event: &Event<UserEvent>) {
+        self.seq += 1;
+        match &event.body {
+            UserEvent::UserCreated { name, .. } => self.name.clone_from(name),
+            UserEvent::DevicePaired { device, token_hash } => {
+                self.devices.insert(device.device_id, PairedDevice { record: device.clone(), token_hash: token_hash.clone() });
+            }
+            UserEvent::DeviceRenamed { device_id, name } => self.change(*device_id, |record| record.name.clone_from(name)),
+            UserEvent::DeviceTrustSet { device_id, trust } => self.change(*device_id, |record| record.trust = *trust),
+            UserEvent::DeviceRevoked { device_id } => self.change(*device_id, |record| record.revoked_at = Some(event.at)),
+            UserEvent::DeviceDescribed { device_id, capabilities, tools, workspaces } => self.change(*device_id, |record| {
+                record.capabilities.clone_from(capabilities);
+                record.tools.clone_from(tools);
+                record.workspaces.clone_from(workspaces);
+            }),
+            UserEvent::InvitationMade { invitation_id, secret_hash, trust, expires_at } => {
+                self.invitations
+                    .insert(*invitation_id, OpenInvitation { secret_hash: secret_hash.clone(), trust: *trust, expires_at: *expires_at });
+                while self.invitations.len() > MAX_INVITATIONS {
+                    self.invitations.pop_first();
+                }
+            }
+            UserEvent::InvitationClaimed { invitation_id, .. } => {
+                self.invitations.remove(invitation_id);
+            }
+        }
+    }
+
+    fn change(&mut self, device: DeviceId, change: impl FnOnce(&mut DeviceRecord)) {
+        if let Some(found) = self.devices.get_mut(&device) {
+            change(&mut found.record);
+        }
+    }
+
+    /// What follows from a command, or why it can't be done.
+    pub fn decide(&self, command: &UserCommand, now: Timestamp, ids: &Ids) -> Result<Vec<Event<UserEvent>>, ErrorBody> {
+        let event = |body| Event { at: now, lane: Lane::default(), actor: Actor::Hub, operation_id: None, body };
+        let bodies = match command {
+            UserCommand::Create { name } => {
+                if self.seq > 0 {
+                    return Err(ErrorBody::new(ErrorCode::IllegalTransition, "That user exists already.", "Choose another name."));
+                }
+                vec![UserEvent::UserCreated { user_id: self.id, name: checked_name(name)? }]
+            }
+            UserCommand::Invite { secret_hash, trust } => {
+                let expires_at = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
+                vec![UserEvent::InvitationMade { invitation_id: ids.fresh(), secret_hash: secret_hash.clone(), trust: *trust, expires_at }]
+            }
+            UserCommand::Claim { secret_hash, name, client_type, capabilities, token_hash } => {
+                let found =
+                    self.invitations.iter().find(|(_, invitation)| invitation.secret_hash == *secret_hash && invitation.expires_at > now);
+                let Some((invitation_id, invitation)) = found else { return Err(unknown_invitation()) };
+                let device = self.fresh_device(name, *client_type, capabilities, invitation.trust, now, ids)?;
+                let device_id = device.device_id;
+                vec![
+                    UserEvent::DevicePaired { device, token_hash: token_hash.clone() },
+                    UserEvent::InvitationClaimed { invitation_id: *invitation_id, device_id },
+                ]
+            }
+            UserCommand::Pair { name, client_type, capabilities, trust, token_hash } => {
+                vec![UserEvent::DevicePaired {
+                    device: self.fresh_device(name, *client_type, capabilities, *trust, now, ids)?,
+                    token_hash: token_hash.clone(),
+                }]
+            }
+            UserCommand::Rename { device, name } => {
+                self.active(*device)?;
+                vec![UserEvent::DeviceRenamed { device_id: *device, name: checked_name(name)? }]
+            }
+            UserCommand::SetTrust { device, trust } => {
+                self.active(*device)?;
+                vec![UserEvent::DeviceTrustSet { device_id: *device, trust: *trust }]
+            }
+            UserCommand::Revoke { device } => {
+                self.active(*device)?;
+                vec![UserEvent::DeviceRevoked { device_id: *device }]
+            }
+            UserCommand::Describe { device, capabilities, tools, workspaces } => {
+                let known = &self.active(*device)?.record;
+                if known.capabilities == *capabilities && known.tools == *tools && known.workspaces == *workspaces {
+                    return Ok(Vec::new());
+                }
+                vec![UserEvent::DeviceDescribed {
+                    device_id: *device,
+                    capabilities: capabilities.clone(),
+                    tools: tools.clone(),
+                    workspaces: workspaces.clone(),
+                }]
+            }
+        };
+        Ok(bodies.into_iter().map(event).collect())
+    }
+
+    fn active(&self, device: DeviceId) -> Result<&PairedDevice, ErrorBody> {
+        self.devices.get(&device).filter(|device| device.is_active()).ok_or_else(|| ErrorBody::not_found("device"))
+    }
+
+    fn fresh_device(
+        &self,
+        name: &str,
+        client_type: ClientType,
+        capabilities: &Capabilities,
+        trust: Trust,
+        now: Timestamp,
+        ids: &Ids,
+    ) -> Result<DeviceRecord, ErrorBody> {
+        if self.devices.len() >= MAX_DEVICES {
+            return Err(ErrorBody::new(
+                ErrorCode::TooLarge,
+                format!("A user has at most {MAX_DEVICES} devices."),
+                "Revoke devices that are no longer used.",
+            ));
+        }
+        Ok(DeviceRecord {
+            device_id: ids.fresh(),
+            name: checked_name(name)?,
+            client_type,
+            trust,
+            paired_at: now,
+            revoked_at: None,
+            capabilities: capabilities.clone(),
+            tools: Vec::new(),
+            workspaces: Vec::new(),
+        })
+    }
+}
+
+/// What an invitation that doesn't exist, is used up or has expired is answered; which of these is nobody's business.
+pub fn unknown_invitation() -> ErrorBody {
+    ErrorBody::new(ErrorCode::NotFound, "This link is used up, expired or wrong.", "Ask for a new one: they work once, for five minutes.")
+}
+
+/// A name for people, without characters that deceive.
+pub fn checked_name(name: &str) -> Result<String, ErrorBody> {
+    let name = name.trim();
+    let count = name.chars().count();
+    if count == 0 || count > MAX_NAME_CHARS {
+        return Err(ErrorBody::invalid(format!("A name has 1 to {MAX_NAME_CHARS} characters.")));
+    }
+    if name.contains(['\n', '\t']) || baton_proto::make_visible(name) != name {
+        return Err(ErrorBody::invalid("A name may not contain control, zero-width or bidirectional characters."));
+    }
+    Ok(name.to_owned())
+}

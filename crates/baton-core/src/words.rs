@@ -1,0 +1,146 @@
+//! What the hub itself says in a conversation, in the conversation's language (H4, T5): English and Simplified Chinese.
+
+use baton_proto::{Language, MAX_NAME_CHARS, ModelError, make_visible};
+use serde_json::Value;
+
+/// The language a text is written in, or `None` when it says too little to tell.
+pub fn language_of(text: &str) -> Option<Language> {
+    let chinese = text.chars().filter(|c| ('\u{4e00}'..='\u{9fff}').contains(c)).count();
+    let latin = text.chars().filter(char::is_ascii_alphabetic).count();
+    if text.starts_with('/') || chinese + latin == 0 {
+        return None;
+    }
+    // A Chinese word says about as much as five Latin letters, and Chinese text is full of names in Latin ones.
+    Some(if chinese * 5 >= latin { Language::Zh } else { Language::En })
+}
+
+/// The first line of a text, short enough for a title.
+pub fn headline(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.chars().count() <= MAX_NAME_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(MAX_NAME_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// At most `bytes` of a text, cut at a character, with a sign that it was cut.
+pub fn excerpt(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let mut end = bytes.saturating_sub('…'.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+pub(crate) fn stopped(language: Language, device: &str) -> String {
+    match language {
+        Language::En => format!("Stopped on {device}."),
+        Language::Zh => format!("已在 {device} 上停止。"),
+    }
+}
+
+pub(crate) fn paused(language: Language, device: &str) -> String {
+    match language {
+        Language::En => format!("Paused on {device}."),
+        Language::Zh => format!("已在 {device} 上暂停。"),
+    }
+}
+
+pub(crate) fn put_aside(language: Language) -> &'static str {
+    match language {
+        Language::En => "Put aside for another task.",
+        Language::Zh => "为另一项任务暂时搁置。",
+    }
+}
+
+pub(crate) fn done(language: Language) -> &'static str {
+    match language {
+        Language::En => "Done",
+        Language::Zh => "已完成",
+    }
+}
+
+pub(crate) fn checking(language: Language) -> &'static str {
+    match language {
+        Language::En => "Checking the result",
+        Language::Zh => "正在检查结果",
+    }
+}
+
+pub(crate) fn stopped_short(language: Language, left: usize) -> String {
+    match language {
+        Language::En => format!("The agent stopped with {left} steps open. Say how to go on."),
+        Language::Zh => format!("还有 {left} 个步骤未完成,请说明如何继续。"),
+    }
+}
+
+pub(crate) fn going_in_circles(language: Language, tool: &str) -> String {
+    match language {
+        Language::En => format!("Paused: the agent kept repeating the same call of '{tool}'. Say how to go on, or resume."),
+        Language::Zh => format!("已暂停:助手一直重复同一个 '{tool}' 调用。请说明如何继续,或恢复任务。"),
+    }
+}
+
+pub(crate) fn too_many_iterations(language: Language, limit: u32) -> String {
+    match language {
+        Language::En => format!("Paused after {limit} model calls in one turn. Resume to give it as many again, or say how to go on."),
+        Language::Zh => format!("一个回合内已调用模型 {limit} 次,任务已暂停。可恢复以继续,或说明如何继续。"),
+    }
+}
+
+pub(crate) fn model_gave_up(language: Language, error: &ModelError) -> String {
+    match language {
+        Language::En => {
+            format!("The model can't be reached: {} {} The task is paused; resume it when that is mended.", error.message, error.hint)
+        }
+        Language::Zh => format!("无法使用模型:{} {} 任务已暂停,问题解决后可恢复。", error.message, error.hint),
+    }
+}
+
+pub(crate) fn outcome_question(language: Language, tool: &str, arguments: &Value) -> String {
+    let shown = excerpt(&make_visible(&arguments.to_string()), 600);
+    match language {
+        Language::En => format!("The device died while '{tool}' ran, and nobody knows whether it took effect: {shown}"),
+        Language::Zh => format!("设备在执行 '{tool}' 时中断,无法得知是否已生效:{shown}"),
+    }
+}
+
+/// The question for another goal, and its options; the first one is yes.
+pub(crate) fn intent_question(language: Language, goal: &str, reason: &str) -> (String, Vec<String>) {
+    match language {
+        Language::En => (format!("Change the goal to: {goal}? {reason}"), vec!["Yes, change it".to_owned(), "No, keep it".to_owned()]),
+        Language::Zh => (format!("是否将目标改为:{goal}?{reason}"), vec!["是,更改".to_owned(), "否,保持不变".to_owned()]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_follows_what_is_written() {
+        let rows = [
+            ("set the home page button's corner radius to 8px", Some(Language::En)),
+            ("把首页按钮的圆角改成 8px,检查深色模式下的对比度", Some(Language::Zh)),
+            ("把 index.html 里 .btn 的圆角改成 8px", Some(Language::Zh)),
+            ("use the font 思源黑体 for the headings of every page please", Some(Language::En)),
+            ("/show index.html", None),
+            ("123", None),
+        ];
+        for (text, language) in rows {
+            assert_eq!(language_of(text), language, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_text_says_so_and_keeps_whole_characters() {
+        assert_eq!(excerpt("短文", 6), "短文");
+        assert_eq!(excerpt("三个字", 8), "三…");
+        assert_eq!(headline("\n  first line \nsecond"), "first line");
+        assert_eq!(headline(&"x".repeat(200)).chars().count(), MAX_NAME_CHARS);
+    }
+}
