@@ -2,4 +2,9 @@
 //!
 //! It may use the protocol and the client's end of the wire; it must never know how the hub decides.
 
+pub mod history;
+pub mod output;
+pub mod sandbox;
 pub mod tool;
+mod tools;
+pub mod workspace;

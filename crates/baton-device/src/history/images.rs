@@ -1,0 +1,48 @@
+//! File contents by digest.
+
+use super::HistoryError;
+use baton_proto::Digest;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug)]
+pub(super) struct Images {
+    directory: PathBuf,
+    /// Names of files being written, so that two writers of one image don't share one.
+    counter: AtomicU64,
+}
+
+impl Images {
+    pub(super) fn open(directory: PathBuf) -> Result<Self, HistoryError> {
+        fs::create_dir_all(&directory).map_err(HistoryError::io(&directory))?;
+        Ok(Self { directory, counter: AtomicU64::new(0) })
+    }
+
+    pub(super) fn put(&self, bytes: &[u8]) -> Result<Digest, HistoryError> {
+        let digest = Digest::of_bytes(bytes);
+        if self.get(&digest).is_some() {
+            return Ok(digest);
+        }
+        let written = self.directory.join(format!("{}.{}", digest.0, self.counter.fetch_add(1, Ordering::Relaxed)));
+        let write = || -> std::io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&written)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&written, self.directory.join(&digest.0))?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(HistoryError::io(&self.directory))?;
+        Ok(digest)
+    }
+
+    pub(super) fn get(&self, digest: &Digest) -> Option<Vec<u8>> {
+        // A digest is read back from a file; anything but digits would be a path.
+        if digest.0.len() != 64 || !digest.0.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let bytes = fs::read(self.directory.join(&digest.0)).ok()?;
+        (Digest::of_bytes(&bytes) == *digest).then_some(bytes)
+    }
+}

@@ -1,0 +1,185 @@
+//! The tools of a workspace, one file each.
+
+mod delete_file;
+mod edit_file;
+mod find_text;
+mod list_files;
+mod read_file;
+mod run_command;
+mod shapes;
+mod undo;
+mod write_file;
+
+use crate::tool::{PreparedExt as _, Tool, Toolbox, ToolboxError, failed, refused};
+use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
+use baton_proto::{CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, Risk, ToolError, ToolResult, make_visible};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use similar::TextDiff;
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+impl Toolbox {
+    /// All tools that act in one workspace.
+    pub fn for_workspace(root: Arc<WorkspaceRoot>) -> Result<Self, ToolboxError> {
+        let tools: [Arc<dyn Tool>; 8] = [
+            Arc::new(list_files::ListFiles { root: Arc::clone(&root) }),
+            Arc::new(read_file::ReadFile { root: Arc::clone(&root) }),
+            Arc::new(find_text::FindText { root: Arc::clone(&root) }),
+            Arc::new(edit_file::EditFile { root: Arc::clone(&root) }),
+            Arc::new(write_file::WriteFile { root: Arc::clone(&root) }),
+            Arc::new(delete_file::DeleteFile { root: Arc::clone(&root) }),
+            Arc::new(run_command::RunCommand { root: Arc::clone(&root) }),
+            Arc::new(undo::Undo { root }),
+        ];
+        let mut toolbox = Self::default();
+        for tool in tools {
+            toolbox.insert(tool)?;
+        }
+        Ok(toolbox)
+    }
+}
+
+/// Reads a call's arguments. The hub has checked them against the schema; a device doesn't rely on it.
+fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError> {
+    serde_json::from_value(value.clone()).map_err(|error| {
+        refused(
+            "invalid_arguments",
+            format!("The arguments don't fit the tool's schema: {error}."),
+            "Repeat the call with arguments that do.",
+        )
+    })
+}
+
+/// Runs work on files where it may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, ToolError> + Send + 'static) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!(%error, "a tool broke");
+            let mut error =
+                refused("device_error", "The device's tool broke while it worked.", "Look at what it left behind before trying again.");
+            error.state_modified = baton_proto::StateModified::Unknown;
+            Err(error)
+        }
+    }
+}
+
+/// Waits until no other call changes files of the workspace.
+fn acting(root: &WorkspaceRoot) -> MutexGuard<'_, ()> {
+    root.acting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A path that a tool may write.
+fn writable(text: &str) -> Result<RelativePath, ToolError> {
+    let path = RelativePath::parse(text)?;
+    if path.is_git_internal() {
+        return Err(refused("outside_workspace", format!("'{path}' belongs to git; tools don't write there."), "Ask the user to do it."));
+    }
+    if path.is_root() {
+        return Err(refused("not_a_file", "The path names the workspace itself.", "Name a file in it."));
+    }
+    Ok(path)
+}
+
+/// Refuses what was approved for other content than is there now (S17).
+fn check_expected(expected: &BTreeMap<String, Option<Digest>>, path: &RelativePath, current: Option<&Content>) -> Result<(), ToolError> {
+    match expected.get(path.as_str()) {
+        Some(approved) if approved.as_ref() != current.map(|content| &content.digest) => Err(refused(
+            "changed_since_approval",
+            format!("'{path}' is no longer as it was when this call was decided on. Nothing was done."),
+            "Look at it again and repeat the call, so that it is decided on anew.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to touch content that the agent doesn't know.
+fn check_seen(root: &WorkspaceRoot, path: &RelativePath, current: &Content) -> Result<(), ToolError> {
+    match root.history.seen(path.as_str()) {
+        Some(seen) if seen != current.digest => Err(crate::workspace::changed(path)),
+        _ => Ok(()),
+    }
+}
+
+/// What became of a call whose outcome is unknown, by the history.
+async fn look_up(root: &Arc<WorkspaceRoot>, call_id: CallId) -> Finding {
+    let root = Arc::clone(root);
+    let found = blocking(move || {
+        let _acting = acting(&root);
+        Ok(root.look_up(call_id))
+    });
+    found.await.unwrap_or_else(|error| Finding::Unclear { known: error.message })
+}
+
+/// The outcome of a change, with the workspace as it is afterwards.
+async fn changed_outcome(root: &WorkspaceRoot, changed: Result<Changed, ToolError>) -> Outcome {
+    match changed {
+        Err(error) => failed(error),
+        Ok(Changed::Before(result)) => Outcome::Succeeded(ToolResult { baseline: Some(root.baseline().await), ..result }),
+        Ok(Changed::Now { change, words }) => Outcome::Succeeded(ToolResult {
+            changes: vec![change],
+            baseline: Some(root.baseline().await),
+            ..crate::output::result_of(&words)
+        }),
+    }
+}
+
+/// How a change came about.
+enum Changed {
+    /// By an earlier attempt of the same call.
+    Before(ToolResult),
+    Now {
+        change: FileChange,
+        words: String,
+    },
+}
+
+/// What a wanted change would do, shown as a diff.
+fn prepared(least: Risk, wanted: Result<Wanted, ToolError>) -> Prepared {
+    let blank = Prepared {
+        risk: least,
+        risk_reason: String::new(),
+        digests: BTreeMap::new(),
+        preview: String::new(),
+        directory: None,
+        refusal: None,
+    };
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(error) => return Prepared { refusal: Some(error), ..blank },
+    };
+    let path = &wanted.path;
+    let (risk, risk_reason) = match path.acts_later() {
+        Some(why) => (least.max(Risk::Sensitive), format!("'{path}' acts later, outside the sandbox: {why}.")),
+        None => (least, String::new()),
+    };
+    let preview = make_visible(&diff(&wanted));
+    let preview = if risk == Risk::Safe && preview.len() > MAX_PREVIEW_BYTES { summary(&wanted) } else { preview };
+    let digests = BTreeMap::from([(path.as_str().to_owned(), wanted.before.as_ref().map(|content| content.digest.clone()))]);
+    Prepared { risk, risk_reason, digests, preview, ..blank }.within_limits()
+}
+
+fn diff(wanted: &Wanted) -> String {
+    let old = wanted.before.as_ref().map_or(&[][..], |content| &content.bytes);
+    let new = wanted.after.as_deref().unwrap_or_default();
+    let (Ok(old), Ok(new)) = (std::str::from_utf8(old), std::str::from_utf8(new)) else { return summary(wanted) };
+    let name = |there: bool, prefix: &str| if there { format!("{prefix}/{}", wanted.path) } else { "/dev/null".to_owned() };
+    let (from, to) = (name(wanted.before.is_some(), "a"), name(wanted.after.is_some(), "b"));
+    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old, new);
+    diff.unified_diff().context_radius(3).header(&from, &to).to_string()
+}
+
+/// A change in one line.
+fn summary(wanted: &Wanted) -> String {
+    let old = wanted.before.as_ref().map_or(&[][..], |content| &content.bytes);
+    let new = wanted.after.as_deref().unwrap_or_default();
+    let (added, removed) = line_counts(old, new);
+    let verb = match (&wanted.before, &wanted.after) {
+        (None, _) => "create",
+        (Some(_), Some(_)) => "change",
+        (Some(_), None) => "delete",
+    };
+    format!("{verb} {}: {} bytes become {}, {added} lines added, {removed} removed", wanted.path, old.len(), new.len())
+}

@@ -1,0 +1,102 @@
+//! A directory of the user's that tools act in (E7): files opened beneath it, its history, its sandbox, its baseline.
+
+mod baseline;
+mod beneath;
+mod change;
+mod git;
+mod path;
+mod replace;
+mod walk;
+
+pub use beneath::{Beneath, Content, MAX_FILE_BYTES, MAX_RECORDED_BYTES};
+pub use git::{Head, Repository};
+pub use path::RelativePath;
+pub use walk::{Bounds, DERIVED, Derived, Entry, Kind, Listing};
+
+pub(crate) use change::{Wanted, history_error, line_counts};
+pub(crate) use replace::changed;
+
+use crate::history::{History, HistoryError};
+use crate::sandbox::{Limits, Sandbox, SandboxMode};
+use baton_proto::{Digest, Workspace, WorkspaceId};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// How a workspace is opened.
+#[derive(Clone, Debug)]
+pub struct WorkspaceOptions {
+    /// The device's own data directory; each workspace gets a directory in it.
+    pub data: PathBuf,
+    pub sandbox: SandboxMode,
+    pub limits: Limits,
+}
+
+/// An opened workspace. Opening it starts nothing (S11).
+#[derive(Debug)]
+pub struct WorkspaceRoot {
+    path: PathBuf,
+    pub(crate) files: Beneath,
+    pub(crate) history: History,
+    pub(crate) sandbox: Sandbox,
+    /// Held while a call changes files, so that two calls in the same workspace don't interleave.
+    pub(crate) acting: Mutex<()>,
+}
+
+/// Why a directory can't be used as a workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The user named something that isn't there or isn't a directory.
+    #[error("'{path}' can't be opened as a workspace: {source}. Name a directory that the device's user may read and write.")]
+    Directory { path: PathBuf, source: std::io::Error },
+    /// The device's own data would be open to every tool.
+    #[error(
+        "'{path}' can't be a workspace, since it contains the device's own data in '{data}'. Name a directory below it, or move the data with '--data'."
+    )]
+    ContainsData { path: PathBuf, data: PathBuf },
+    /// Names that are not UTF-8 can't be told to the hub.
+    #[error("'{}' can't be a workspace, since its name is not UTF-8. Rename it.", .0.display())]
+    NotUtf8(PathBuf),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+impl WorkspaceRoot {
+    /// Opens a directory as a workspace, and finishes or clears what an interrupted change left in it.
+    pub fn open(path: &Path, options: &WorkspaceOptions) -> Result<Arc<Self>, OpenError> {
+        let directory_error = |source| OpenError::Directory { path: path.to_owned(), source };
+        let path = path.canonicalize().map_err(directory_error)?;
+        let Some(name) = path.to_str() else { return Err(OpenError::NotUtf8(path)) };
+        let data = options.data.join("workspaces").join(Digest::of_bytes(name.as_bytes()).short());
+        std::fs::create_dir_all(&data).map_err(|source| HistoryError::Io { path: data.clone(), source })?;
+        let data = data.canonicalize().map_err(|source| HistoryError::Io { path: data.clone(), source })?;
+        if data.starts_with(&path) {
+            return Err(OpenError::ContainsData { path, data: options.data.clone() });
+        }
+        let files = Beneath::open_root(&path).map_err(|source| OpenError::Directory { path: path.clone(), source })?;
+        let history = History::open(&data.join("history"))?;
+        let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
+            .map_err(|source| HistoryError::Io { path: data.clone(), source })?;
+        let root = Arc::new(Self { path, files, history, sandbox, acting: Mutex::new(()) });
+        root.clear_interrupted();
+        Ok(root)
+    }
+
+    /// Absolute and free of links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// What the hub is told of it.
+    pub async fn describe(&self, workspace_id: WorkspaceId) -> Workspace {
+        let name = self.path.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
+        Workspace { workspace_id, device_id: None, name, baseline: self.baseline().await, sandbox: self.sandbox.name() }
+    }
+}
