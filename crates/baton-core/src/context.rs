@@ -1,6 +1,7 @@
 use baton_proto::{ClientType, DeviceId, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What a decision may know of the world at the moment it is taken.
@@ -10,18 +11,34 @@ pub struct Context {
     pub ids: Ids,
     /// Who asks, for operations.
     pub sender: Option<ActingDevice>,
-    /// The user's devices that are connected.
-    pub online: BTreeSet<DeviceId>,
-    /// Trust of the user's devices that may be offered a session.
-    pub devices: BTreeMap<DeviceId, ActingDevice>,
-    /// Tools by name, each with the device that performs it.
-    pub tools: BTreeMap<String, OfferedTool>,
+    /// The user's devices, and what they offer.
+    pub around: Arc<Surroundings>,
     /// The model's name, where one is configured.
     pub model: Option<String>,
-    /// Workspaces of the user's devices.
-    pub workspaces: Vec<Workspace>,
     /// Another session that works in this session's workspace at the moment, with its title (E6).
     pub workspace_held_by: Option<(SessionId, String)>,
+}
+
+/// What the user's devices are at the moment. Shared between decisions, since it changes seldom.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Devices that are connected.
+    pub online: BTreeSet<DeviceId>,
+    /// Devices that aren't revoked.
+    pub devices: BTreeMap<DeviceId, ActingDevice>,
+    /// Tools by name, with each device that offers one of that name.
+    pub offers: BTreeMap<String, Vec<OfferedTool>>,
+    /// Workspaces of these devices.
+    pub workspaces: Vec<Workspace>,
+}
+
+impl Surroundings {
+    /// The tool of that name: on the device that holds the session's workspace, else on one that is connected, else on any.
+    pub fn offer(&self, name: &str, workspace_device: Option<DeviceId>) -> Option<&OfferedTool> {
+        let offers = self.offers.get(name)?;
+        let on = |device: &OfferedTool| Some(device.device_id) == workspace_device;
+        offers.iter().find(|offer| on(offer)).or_else(|| offers.iter().find(|offer| self.online.contains(&offer.device_id))).or_else(|| offers.first())
+    }
 }
 
 /// A device as its record says it is; never as it says of itself (S5).

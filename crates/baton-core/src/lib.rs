@@ -23,7 +23,7 @@ mod views;
 pub mod words;
 
 pub use command::{Command, ModelOutcome, ProposedCall};
-pub use context::{ActingDevice, Context, Ids, OfferedTool};
+pub use context::{ActingDevice, Context, Ids, OfferedTool, Surroundings};
 pub use decide::{Decided, Rejection, decide};
 pub use hub_tools::hub_tools;
 pub use machine::phase::{TRANSITIONS, may_follow};

@@ -54,7 +54,7 @@ pub(crate) fn standing(state: &Session, operation: &Operation, sender: &ActingDe
         if is_target && for_target {
             return Ok(Standing::Target);
         }
-        let to = at.devices.get(&transfer.to).map_or("another device", |device| device.name.as_str());
+        let to = at.around.devices.get(&transfer.to).map_or("another device", |device| device.name.as_str());
         return Err(ErrorBody::new(
             ErrorCode::Transferring,
             format!("The session is being handed to {to}, until {}.", transfer.deadline),

@@ -32,7 +32,9 @@ const RULES: &str = "You are Baton's agent. You work for one user, who follows y
 /// The next request of a session. `dialogue` is the latest of it, oldest first, as [`crate::dialogue::spoken`] reads it.
 pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequest {
     let mut tools: Vec<ModelTool> = hub_tools();
-    tools.extend(at.tools.values().map(|OfferedTool { spec, .. }| ModelTool {
+    let holder = state.workspace.as_ref().and_then(|workspace| workspace.device_id);
+    let offered = at.around.offers.keys().filter_map(|name| at.around.offer(name, holder));
+    tools.extend(offered.map(|OfferedTool { spec, .. }| ModelTool {
         name: spec.name.clone(),
         description: spec.description.clone(),
         parameters: spec.parameters.clone(),
@@ -43,7 +45,7 @@ pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequ
 fn system(state: &Session, at: &Context) -> String {
     let mut text = RULES.to_owned();
     let _ = write!(text, "\n\n# Session\nDate: {}.", at.now.to_string().get(..10).unwrap_or_default());
-    if let Some(holder) = state.holder.device.and_then(|id| at.devices.get(&id)) {
+    if let Some(holder) = state.holder.device.and_then(|id| at.around.devices.get(&id)) {
         let _ = write!(text, " The user is on {} ({}).", holder.name, format!("{:?}", holder.client_type).to_lowercase());
     }
     if let Some(workspace) = &state.workspace {

@@ -117,7 +117,7 @@ fn keep_phase(draft: &mut Draft<'_>) {
         return;
     }
     let asks = draft.state.open_approvals().next().is_some() || draft.state.open_questions().next().is_some();
-    let online = &draft.at.online;
+    let online = &draft.at.around.online;
     let absent = draft.state.unsettled_calls().any(|call| {
         let away = call.terms.device_id.is_some_and(|device| !online.contains(&device));
         away && matches!(

@@ -61,13 +61,13 @@ pub(super) fn take_over(
         }
         Standing::Follower => {}
     }
-    let alive = draft.state.holder.device.is_some_and(|holder| draft.at.online.contains(&holder));
+    let alive = draft.state.holder.device.is_some_and(|holder| draft.at.around.online.contains(&holder));
     if alive && !force {
         let name = draft
             .state
             .holder
             .device
-            .and_then(|holder| draft.at.devices.get(&holder))
+            .and_then(|holder| draft.at.around.devices.get(&holder))
             .map_or("Another device", |device| device.name.as_str());
         return Err(ErrorBody::new(
             ErrorCode::NotHolder,
@@ -81,7 +81,7 @@ pub(super) fn take_over(
 }
 
 pub(super) fn offer(draft: &mut Draft<'_>, operation: &Operation, sender: &ActingDevice, to: DeviceId) -> Result<(), ErrorBody> {
-    let target = draft.at.devices.get(&to).ok_or_else(|| ErrorBody::not_found("device"))?;
+    let target = draft.at.around.devices.get(&to).ok_or_else(|| ErrorBody::not_found("device"))?;
     if to == sender.device_id {
         return Err(ErrorBody::new(ErrorCode::IllegalTransition, "The session is on this device already.", "Name another device."));
     }

@@ -85,7 +85,7 @@ fn hub_terms() -> CallTerms {
 
 fn unknown_tool(draft: &Draft<'_>, name: &str) -> ToolError {
     let shown: String = name.chars().take(64).collect();
-    let known: Vec<_> = draft.at.tools.keys().cloned().chain(hub_tools::hub_tools().into_iter().map(|tool| tool.name)).collect();
+    let known: Vec<_> = draft.at.around.offers.keys().cloned().chain(hub_tools::hub_tools().into_iter().map(|tool| tool.name)).collect();
     ToolError {
         code: "unknown_tool".to_owned(),
         message: format!("There is no tool '{}'.", baton_proto::make_visible(&shown)),

@@ -29,14 +29,14 @@ pub(super) fn new_session(
     if title.chars().count() > MAX_NAME_CHARS {
         return Err(ErrorBody::new(ErrorCode::TooLarge, format!("A title has at most {MAX_NAME_CHARS} characters."), "Shorten it."));
     }
-    let known = &draft.at.workspaces;
+    let known = &draft.at.around.workspaces;
     let workspace = match workspace {
         Some(id) => Some(known.iter().find(|known| known.workspace_id == id).ok_or_else(|| ErrorBody::not_found("workspace"))?.clone()),
         None if known.len() == 1 => known.first().cloned(),
         // Among several, one that is reachable is meant; nobody is asked at the start.
         None => known
             .iter()
-            .find(|known| known.device_id.is_some_and(|device| draft.at.online.contains(&device)))
+            .find(|known| known.device_id.is_some_and(|device| draft.at.around.online.contains(&device)))
             .or_else(|| known.first())
             .cloned(),
     };
@@ -234,7 +234,7 @@ fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, lit
             "Start a device with a workspace: baton device --workspace PATH.",
         ));
     };
-    if !draft.at.online.contains(&offered.device_id) {
+    if !draft.at.around.online.contains(&offered.device_id) {
         return Err(ErrorBody::new(
             ErrorCode::DeviceOffline,
             "The device that holds the workspace is offline.",

@@ -20,7 +20,8 @@ pub(super) struct Proposal {
 
 /// The tool of that name, as a device offers it.
 pub(super) fn offered(draft: &Draft<'_>, tool: &str) -> Option<OfferedTool> {
-    draft.at.tools.get(tool).cloned()
+    let holder = draft.state.workspace.as_ref().and_then(|workspace| workspace.device_id);
+    draft.at.around.offer(tool, holder).cloned()
 }
 
 pub(super) fn propose(draft: &mut Draft<'_>, proposal: &Proposal, offered: &OfferedTool) {
@@ -246,7 +247,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
         // A planned call may be on its way to the device already.
         CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device | Waiting::Lookup, .. } => {
             draft.emit(SessionEvent::ToolCancelRequested { call_id, reason: reason.to_owned() });
-            let reachable = call.terms.device_id.is_some_and(|device| draft.at.online.contains(&device));
+            let reachable = call.terms.device_id.is_some_and(|device| draft.at.around.online.contains(&device));
             if !reachable {
                 cancelled_out_of_reach(draft, call_id);
             }
