@@ -31,6 +31,11 @@ function shape(node) {
     ]),
   );
   delete shaped.unevaluatedProperties;
+  // The library knows tuples as they were written in earlier drafts.
+  if (shaped.prefixItems) {
+    shaped.items = shaped.prefixItems;
+    delete shaped.prefixItems;
+  }
   // A closed list of words that carries a doc for each arrives as `oneOf` of constants.
   const branches = shaped.oneOf;
   if (branches?.every((branch) => "const" in branch || branch.enum)) {

@@ -6,6 +6,7 @@ const PREFIX = "draft/";
 export class Drafts {
   #storage: Storage;
   #texts = new Map<string, string>();
+  #listeners = new Set<() => void>();
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -17,11 +18,17 @@ export class Drafts {
     }
   }
 
+  subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
   get(place: string): string {
     return this.#texts.get(place) ?? "";
   }
 
   set(place: string, text: string): void {
+    if (text === this.get(place)) return;
     if (text === "") {
       this.#texts.delete(place);
       void this.#storage.remove(PREFIX + place).catch(() => undefined);
@@ -29,10 +36,12 @@ export class Drafts {
       this.#texts.set(place, text);
       void this.#storage.put(PREFIX + place, text).catch(() => undefined);
     }
+    for (const listener of this.#listeners) listener();
   }
 
   /** Forgets everything here; what is stored is the caller's. */
   clear(): void {
     this.#texts.clear();
+    for (const listener of this.#listeners) listener();
   }
 }

@@ -1298,7 +1298,7 @@ export interface Capabilities {
    * @minItems 2
    * @maxItems 2
    */
-  screen?: [unknown, unknown] | null;
+  screen?: [number, number] | null;
 }
 /**
  * One change of a session, as it is stored and sent (D4): the event, and the entities it touched.
@@ -1442,7 +1442,7 @@ export interface Selection {
    * @minItems 2
    * @maxItems 2
    */
-  range: [unknown, unknown];
+  range: [number, number];
   text: string;
 }
 export interface QuestionEntity {

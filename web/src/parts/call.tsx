@@ -1,0 +1,124 @@
+/** One tool call: its name, a line from its arguments, how it stands, and what came of it. */
+import { makeVisible, type ApprovalEntity, type CallEntity, type DeviceView, type QuestionEntity } from "@baton/sdk";
+import { memo } from "react";
+import { callTitle } from "../call_title.ts";
+import { useWords } from "../context.tsx";
+import type { Key } from "../i18n/index.ts";
+import { ApprovalCard } from "./approval.tsx";
+import { Icon } from "./icons.tsx";
+import { QuestionCard } from "./question.tsx";
+import { Verbatim } from "./verbatim.tsx";
+
+export interface CallRowProps {
+  call: CallEntity;
+  approval: ApprovalEntity | undefined;
+  question: QuestionEntity | undefined;
+  progress: string | undefined;
+  device: DeviceView | undefined;
+}
+
+export const CallRow = memo(function CallRow({ call, approval, question, progress, device }: CallRowProps) {
+  const { t } = useWords();
+  const title = callTitle(call.arguments);
+  const words = t(`call_${call.state}` as Key);
+  const failed = call.state === "failed";
+  const notes = [
+    call.attempt > 1 ? t("call_attempt", { count: call.attempt }) : "",
+    device && !device.own ? t("call_on", { name: makeVisible(device.name) }) : "",
+  ].filter(Boolean);
+  return (
+    <div className="call-group">
+      <details className="call" data-testid="call" data-tool={call.tool} data-state={call.state} data-id={call.id}>
+        <summary>
+          <span className="call-mark" data-state={call.state}>{markOf(call.state)}</span>
+          <span className="call-words">
+            <code className="tool">{makeVisible(call.tool)}</code>
+            {title && <span className="call-title">{title}</span>}
+          </span>
+          <span className="call-state" data-quiet={call.state === "succeeded"}>{words}</span>
+          <Icon name="chevron" className="turns" />
+        </summary>
+        <div className="call-body">
+          {notes.length > 0 && <p className="quiet small">{notes.join(" · ")}</p>}
+          <h3>{t("call_arguments")}</h3>
+          <Verbatim text={argumentsText(call.arguments)} label={t("call_arguments")} />
+          {call.result && <Result call={call} />}
+        </div>
+      </details>
+      {progress && !call.ended_at && <p className="call-note quiet">{makeVisible(progress)}</p>}
+      {call.state === "unknown" && call.unknown && <p className="call-note">{t(`unknown_${call.unknown}` as Key)}</p>}
+      {call.state === "cancelled" && call.reason && <p className="call-note quiet">{makeVisible(call.reason)}</p>}
+      {failed && call.error && (
+        <div className="call-note failed" data-testid="call-error">
+          <p>{makeVisible(call.error.message)}</p>
+          {call.error.hint && <p className="quiet">{makeVisible(call.error.hint)}</p>}
+          {call.error.state_modified === "yes" && <p>{t("state_was_changed")}</p>}
+          {call.error.state_modified === "unknown" && <p className="quiet">{t("state_maybe_changed")}</p>}
+        </div>
+      )}
+      {approval && <ApprovalCard approval={approval} />}
+      {question && <QuestionCard question={question} />}
+    </div>
+  );
+});
+
+function Result({ call }: { call: CallEntity }) {
+  const { t, language } = useWords();
+  const result = call.result;
+  if (!result) return null;
+  const changes = result.changes ?? [];
+  return (
+    <>
+      <h3>{t("call_result")}</h3>
+      {result.content === "" ? (
+        <p className="quiet">{t("call_no_output")}</p>
+      ) : (
+        <Verbatim text={result.content} label={t("call_result")} />
+      )}
+      {result.omitted ? <p className="quiet small">{t("call_omitted", { bytes: result.omitted.toLocaleString(language) })}</p> : null}
+      {changes.length > 0 && (
+        <>
+          <h3>{t("call_changes")}</h3>
+          <ul className="changes">
+            {changes.map((change) => (
+              <li key={change.path}>
+                <code>{makeVisible(change.path)}</code>
+                <span className="added">+{change.added ?? 0}</span>
+                <span className="removed">−{change.removed ?? 0}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
+function markOf(state: CallEntity["state"]) {
+  switch (state) {
+    case "succeeded":
+      return <Icon name="check" />;
+    case "failed":
+      return <Icon name="cross" />;
+    case "cancelled":
+      return <Icon name="stop" />;
+    case "unknown":
+      return <Icon name="question" />;
+    case "awaiting_approval":
+    case "awaiting_answer":
+      return <Icon name="clock" />;
+    default:
+      return <span className="spinner" />;
+  }
+}
+
+export function argumentsText(value: unknown): string {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    const fields = Object.entries(value);
+    // One `name: value` a line reads better than JSON, as long as every value is plain.
+    if (fields.length > 0 && fields.every(([, each]) => typeof each !== "object" || each === null)) {
+      return fields.map(([name, each]) => (typeof each === "string" && each.includes("\n") ? `${name}:\n${each}` : `${name}: ${String(each)}`)).join("\n");
+    }
+  }
+  return JSON.stringify(value, null, 2) ?? "";
+}

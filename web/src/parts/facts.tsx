@@ -1,0 +1,32 @@
+/** What the agent goes by: facts with where they come from. */
+import { makeVisible, type FactEntity } from "@baton/sdk";
+import { useWords } from "../context.tsx";
+import { Icon } from "./icons.tsx";
+
+export function Facts({ facts, taskId, unfolded = false }: { facts: FactEntity[]; taskId: string; unfolded?: boolean }) {
+  const { t } = useWords();
+  const valid = facts.filter((fact) => fact.valid && (fact.scope === "session" || fact.task_id == null || fact.task_id === taskId));
+  if (valid.length === 0) return null;
+  return (
+    <details className="facts" data-testid="facts" open={unfolded}>
+      <summary>
+        <span>{t("facts")}</span>
+        <span className="plan-count">{valid.length}</span>
+        <Icon name="chevron" className="turns" />
+      </summary>
+      <dl>
+        {valid.map((fact) => (
+          <div key={fact.id} data-testid="fact">
+            <dt>{makeVisible(fact.key)}</dt>
+            <dd>
+              {makeVisible(fact.value)}
+              <span className="quiet small">
+                {t("facts_source", { source: makeVisible(fact.source) })} · {t(fact.scope === "task" ? "facts_task" : "facts_session")}
+              </span>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}

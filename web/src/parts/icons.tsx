@@ -1,0 +1,36 @@
+/** Line icons, drawn here so that nothing is fetched for them. They are decoration: the words are beside them. */
+const PATHS = {
+  back: "M15 5 8 12l7 7",
+  send: "M12 19V5m-6 6 6-6 6 6",
+  stop: "M7 7h10v10H7z",
+  devices: "M3 5h13v9H3zM1.5 18H12M16 10h6v10h-6zM19 17.2v.01",
+  plus: "M12 5v14M5 12h14",
+  check: "m5 12.5 4.5 4.5L19 7.5",
+  cross: "M6 6l12 12M18 6 6 18",
+  chevron: "m9 6 6 6-6 6",
+  down: "M12 5v14m-6-6 6 6 6-6",
+  alert: "M12 4 2.8 20h18.4zM12 10v4.5M12 17.4v.01",
+  question: "M9 9.2a3 3 0 1 1 4.4 2.7c-.9.5-1.4 1.1-1.4 2.1M12 17.4v.01M12 2.8a9.2 9.2 0 1 1 0 18.4 9.2 9.2 0 0 1 0-18.4z",
+  folder: "M3 6h6l2 2.5h10V19H3z",
+  shield: "M12 3 4.5 6v6c0 4.5 3 7.6 7.5 9 4.5-1.4 7.5-4.5 7.5-9V6z",
+  clock: "M12 7v5l3 2M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18z",
+} as const;
+
+export type IconName = keyof typeof PATHS;
+
+export function Icon({ name, className }: { name: IconName; className?: string }) {
+  return (
+    <svg className={className ? `icon ${className}` : "icon"} viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}
+
+export function Mark() {
+  return (
+    <svg className="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="9" />
+      <path d="M9.8 22.2 22.2 9.8" />
+    </svg>
+  );
+}

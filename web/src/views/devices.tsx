@@ -1,0 +1,186 @@
+/** The user's devices: who they are, how far each is trusted, and the way to add or remove one. */
+import { HubError, makeVisible, type DeviceView, type PairingPreview, type Trust } from "@baton/sdk";
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { useClient, useWords } from "../context.tsx";
+import type { Key } from "../i18n/index.ts";
+import { Icon } from "../parts/icons.tsx";
+import { asHubError, Trouble } from "../parts/trouble.tsx";
+
+export function Devices({ onClose }: { onClose: () => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [error, setError] = useState<HubError | null>(null);
+  const [approving, setApproving] = useState(false);
+
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    void client.refreshDevices();
+    return () => element?.close();
+  }, [client]);
+
+  const devices = [...(client.devices ?? [])].sort((a, b) => Number(b.own ?? false) - Number(a.own ?? false) || (a.name < b.name ? -1 : 1));
+  const own = devices.find((device) => device.own);
+
+  return (
+    <dialog ref={dialog} className="sheet" aria-labelledby="devices-title" onClose={onClose} onClick={(event) => event.target === dialog.current && dialog.current.close()}>
+      <div className="sheet-inside">
+        <header className="bar">
+          <h1 id="devices-title" className="bar-title">{t("devices")}</h1>
+          <button type="button" className="icon-button" aria-label={t("close")} onClick={() => dialog.current?.close()}>
+            <Icon name="cross" />
+          </button>
+        </header>
+        {error && <Trouble error={error} onDismiss={() => setError(null)} />}
+        {!approving && <ul className="devices">
+          {devices.filter((device) => !device.revoked_at).map((device) => (
+            <Device key={device.device_id} device={device} mayRevoke={own?.trust === "trusted"} onError={setError} />
+          ))}
+        </ul>}
+        {own?.trust === "trusted" && <ApproveDevice open={approving} setOpen={setApproving} />}
+      </div>
+    </dialog>
+  );
+}
+
+function Device({ device, mayRevoke, onError }: { device: DeviceView; mayRevoke: boolean; onError: (error: HubError) => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const [asks, setAsks] = useState(false);
+  const name = makeVisible(device.name);
+
+  async function revoke() {
+    try {
+      await client.hub.revokeDevice(device.device_id);
+    } catch (caught) {
+      onError(asHubError(caught));
+    }
+    setAsks(false);
+    await client.refreshDevices();
+  }
+
+  return (
+    <li className="device" data-testid="device" data-online={device.online} data-own={device.own ?? false}>
+      <span className="presence" data-online={device.online} aria-hidden="true" />
+      <div className="device-words">
+        <p className="device-name">{name}</p>
+        <p className="quiet small">
+          {[device.own ? t("device_this") : t(`type_${device.client_type}` as Key), t(`trust_${device.trust}` as Key), t(device.online ? "device_online" : "device_offline")].join(" · ")}
+        </p>
+        {(device.workspaces ?? []).map((workspace) => (
+          <p key={workspace.workspace_id} className="quiet small path">{makeVisible(workspace.baseline.path)}</p>
+        ))}
+      </div>
+      {mayRevoke && !device.own && !asks && (
+        <button type="button" className="quiet-button" data-testid="revoke" onClick={() => setAsks(true)}>{t("device_revoke")}</button>
+      )}
+      {asks && (
+        <div className="sure">
+          <p>{t("device_revoke_sure", { name })}</p>
+          <div className="card-actions">
+            <button type="button" className="danger" data-testid="revoke-yes" onClick={() => void revoke()}>{t("device_revoke")}</button>
+            <button type="button" onClick={() => setAsks(false)}>{t("cancel")}</button>
+          </div>
+        </div>
+      )}
+    </li>
+  );
+}
+
+function ApproveDevice({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const [code, setCode] = useState("");
+  const [preview, setPreview] = useState<PairingPreview | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [done, setDone] = useState<string | null>(null);
+  const [error, setError] = useState<HubError | null>(null);
+
+  async function attempt(work: () => Promise<void>) {
+    setBusy(true);
+    setError(null);
+    try {
+      await work();
+    } catch (caught) {
+      setError(asHubError(caught));
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  const look = (event: FormEvent) => {
+    event.preventDefault();
+    void attempt(async () => setPreview(await client.hub.previewPairing(tidyCode(code))));
+  };
+  const approve = (trust: Trust) =>
+    attempt(async () => {
+      if (!preview) return;
+      await client.hub.approvePairing(preview.code, trust);
+      setDone(preview.name);
+      setPreview(null);
+      setCode("");
+      setOpen(false);
+      await client.refreshDevices();
+    });
+
+  return (
+    <section className="approve-device">
+      {done && <p role="status" className="good"><Icon name="check" /> {t("approve_device_done", { name: makeVisible(done) })}</p>}
+      {!open ? (
+        <button type="button" className="primary wide" data-testid="approve-device" onClick={() => { setOpen(true); setDone(null); }}>
+          {t("approve_device")}
+        </button>
+      ) : preview ? (
+        <div className="card asks">
+          <p>{t("approve_device_asks")}</p>
+          <p className="preview-name" data-testid="pairing-preview">
+            {makeVisible(preview.name)} <span className="chip">{t(`type_${preview.client_type}` as Key)}</span>
+          </p>
+          <output className="device-code small-code">{preview.code}</output>
+          <p className="quiet small">{t("approve_device_warn")}</p>
+          {error && <Trouble error={error} />}
+          {(["trusted", "standard"] as const).map((trust) => (
+            <div key={trust} className="choice">
+              <button type="button" className={trust === "trusted" ? "primary wide" : "wide"} data-testid={`approve-as-${trust}`} disabled={busy} onClick={() => void approve(trust)}>
+                {t("approve_device_as", { trust: t(`trust_${trust}`) })}
+              </button>
+              <p className="quiet small">{t(`trust_${trust}_text`)}</p>
+            </div>
+          ))}
+          <button type="button" className="quiet-button" onClick={() => { setPreview(null); setOpen(false); setCode(""); }}>{t("cancel")}</button>
+        </div>
+      ) : (
+        <form className="card" onSubmit={look}>
+          <label>
+            <span>{t("approve_device_text")}</span>
+            <input
+              className="code-input"
+              data-testid="approve-code"
+              aria-label={t("approve_device_code")}
+              value={code}
+              placeholder="ABCD-EFGH"
+              maxLength={12}
+              autoComplete="off"
+              autoCapitalize="characters"
+              spellCheck={false}
+              enterKeyHint="go"
+              onChange={(event) => setCode(event.target.value)}
+            />
+          </label>
+          {error && <Trouble error={error} />}
+          <div className="card-actions">
+            <button type="submit" className="primary" data-testid="approve-check" disabled={busy || tidyCode(code).length < 9}>{t("approve_device_check")}</button>
+            <button type="button" onClick={() => setOpen(false)}>{t("cancel")}</button>
+          </div>
+        </form>
+      )}
+    </section>
+  );
+}
+
+/** As the hub shows codes, however it was typed. */
+function tidyCode(typed: string): string {
+  const letters = typed.toUpperCase().replace(/[^A-Z0-9]/g, "");
+  return letters.length > 4 ? `${letters.slice(0, 4)}-${letters.slice(4, 8)}` : letters;
+}

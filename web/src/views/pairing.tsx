@@ -1,0 +1,136 @@
+/** A browser that the hub doesn't know yet: by the link that it was opened with, or by a code that a trusted device approves. */
+import { HubError, type BatonClient, type PairingStarted } from "@baton/sdk";
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { useWords } from "../context.tsx";
+import { capabilities, clientType, suggestedName } from "../device.ts";
+import { Mark } from "../parts/icons.tsx";
+import { asHubError, Trouble } from "../parts/trouble.tsx";
+
+const ASK_MS = 1_500;
+
+export function Pairing({ client, invitation, onPaired }: { client: BatonClient; invitation: string | null; onPaired: () => void }) {
+  const { t, switchLanguage } = useWords();
+  const [secret, setSecret] = useState(invitation);
+  const [name, setName] = useState(suggestedName);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<HubError | null>(null);
+  const [started, setStarted] = useState<PairingStarted | null>(null);
+
+  const introduction = () => ({ name: name.trim(), client_type: clientType(), capabilities: capabilities() });
+
+  async function begin(event?: FormEvent) {
+    event?.preventDefault();
+    if (busy || name.trim() === "") return;
+    setBusy(true);
+    setError(null);
+    try {
+      if (secret) {
+        await client.hub.claimInvitation(secret, introduction());
+        onPaired();
+      } else {
+        setStarted(await client.hub.startPairing(introduction()));
+      }
+    } catch (caught) {
+      const trouble = asHubError(caught);
+      setError(trouble);
+      // A used or expired link doesn't get better: the code is the way that is left.
+      if (secret && trouble.code !== "unreachable" && trouble.code !== "rate_limited" && trouble.status < 500) setSecret(null);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <main className="lone">
+      <div className="lone-bar">
+        <Mark />
+        <button type="button" className="quiet-button" aria-label={t("language_switch")} onClick={switchLanguage}>
+          {t("language_other")}
+        </button>
+      </div>
+      {started ? (
+        <WaitForApproval client={client} started={started} onPaired={onPaired} onAgain={() => { setStarted(null); void begin(); }} />
+      ) : (
+        <form onSubmit={(event) => void begin(event)}>
+          <h1>{t("pair_title")}</h1>
+          <p className="lead">{t(secret ? "pair_invited" : "pair_uninvited")}</p>
+          {error && <Trouble error={error} />}
+          <label>
+            <span>{t("pair_name")}</span>
+            <input
+              data-testid="pair-name"
+              value={name}
+              maxLength={80}
+              autoComplete="off"
+              enterKeyHint="go"
+              onChange={(event) => setName(event.target.value)}
+            />
+          </label>
+          <button type="submit" className="primary wide" data-testid="pair-start" disabled={busy || name.trim() === ""}>
+            {t(secret ? "pair_start" : "pair_with_code")}
+          </button>
+          {!secret && <p className="quiet small">{t("pair_link_hint")}</p>}
+        </form>
+      )}
+    </main>
+  );
+}
+
+function WaitForApproval({ client, started, onPaired, onAgain }: { client: BatonClient; started: PairingStarted; onPaired: () => void; onAgain: () => void }) {
+  const { t } = useWords();
+  const [now, setNow] = useState(Date.now);
+  const [error, setError] = useState<HubError | null>(null);
+  const paired = useRef(onPaired);
+  paired.current = onPaired;
+  // The hub's clock may differ from ours: count from when the code arrived.
+  const [until] = useState(() => Date.now() + 300_000);
+  const expired = now >= until || error?.code === "not_found";
+
+  useEffect(() => {
+    let ended = false;
+    let timer: ReturnType<typeof setTimeout>;
+    const ask = async () => {
+      try {
+        const state = await client.hub.claimPairing(started.pairing_id, started.secret);
+        if (ended) return;
+        setError(null);
+        if (state.state === "approved") {
+          paired.current();
+          return;
+        }
+      } catch (caught) {
+        if (ended) return;
+        const trouble = asHubError(caught);
+        setError(trouble);
+        if (trouble.status >= 400 && trouble.status < 500 && trouble.code !== "rate_limited") return;
+      }
+      setNow(Date.now());
+      timer = setTimeout(() => void ask(), ASK_MS);
+    };
+    timer = setTimeout(() => void ask(), ASK_MS);
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+    };
+  }, [client, started]);
+
+  return (
+    <section aria-labelledby="code-title">
+      <h1 id="code-title">{t("pair_code_title")}</h1>
+      <p className="lead">{t("pair_code_text")}</p>
+      <output className="device-code" data-testid="device-code" data-expired={expired}>{started.code}</output>
+      {error && !expired && <Trouble error={error} />}
+      {expired ? (
+        <>
+          <p role="alert">{t("pair_code_expired")}</p>
+          <button type="button" className="primary wide" onClick={onAgain}>{t("pair_code_new")}</button>
+        </>
+      ) : (
+        <p className="quiet" role="status">
+          <span className="pulse" aria-hidden="true" /> {t("pair_code_waiting")}{" "}
+          <span className="small">{t("pair_code_left", { minutes: Math.max(1, Math.ceil((until - now) / 60_000)) })}</span>
+        </p>
+      )}
+    </section>
+  );
+}

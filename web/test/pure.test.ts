@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { callTitle } from "../src/call_title.ts";
+import { en } from "../src/i18n/en.ts";
+import { zh } from "../src/i18n/zh.ts";
+import { parseInline, parseMarkdown } from "../src/markdown.ts";
+
+test("markdown becomes data, never markup", () => {
+  const blocks = parseMarkdown("# Done\n\nUse **two** `cargo` calls:\n\n1. one\n2. two\n\n```rust\nfn main() {}\n\n```\n<img src=x onerror=alert(1)>");
+  assert.deepEqual(blocks.map((block) => block.kind), ["heading", "paragraph", "list", "code", "paragraph"]);
+  assert.deepEqual(blocks[3], { kind: "code", text: "fn main() {}\n", language: "rust" });
+  assert.deepEqual(blocks[4], { kind: "paragraph", inner: [{ kind: "text", text: "<img src=x onerror=alert(1)>" }] });
+});
+
+test("an answer that is still being written parses too", () => {
+  assert.deepEqual(parseMarkdown("```sh\nls"), [{ kind: "code", text: "ls", language: "sh" }]);
+  assert.deepEqual(parseMarkdown("so **bo"), [{ kind: "paragraph", inner: [{ kind: "text", text: "so **bo" }] }]);
+});
+
+test("links lead to the web only, and say where when their text doesn't", () => {
+  const kinds = (source: string) => parseInline(source).map((piece) => (piece.kind === "link" ? [piece.href, piece.host] : piece.kind));
+  assert.deepEqual(kinds("[bank](https://evil.example/x)"), [["https://evil.example/x", "evil.example"]]);
+  assert.deepEqual(kinds("https://docs.rs/axum."), [["https://docs.rs/axum", null], "text"]);
+  assert.deepEqual(kinds("[x](javascript:alert(1))"), ["text"]);
+  assert.deepEqual(kinds("[x](data:text/html,hi)"), ["text"]);
+  assert.deepEqual(parseInline("![p](https://e.example/p.png)")[0]?.kind, "link");
+});
+
+test("text can't deceive by direction, and emoji stay whole", () => {
+  assert.deepEqual(parseInline("a\u202eb 👩‍💻"), [{ kind: "text", text: "a⟨U+202E⟩b 👩‍💻" }]);
+});
+
+test("hostile markdown is read to its end", () => {
+  // Written for patterns that take time squared or worse: a regression shows as a test that doesn't come back.
+  for (const piece of ["*", "**a", "[", "`", "[a](", "https://", "> ", "- ", "**a `"]) {
+    assert.ok(parseMarkdown(piece.repeat(200_000 / piece.length)).length > 0);
+  }
+});
+
+test("a call's line comes from what says most", () => {
+  const rows: [unknown, string][] = [
+    [{ command: "cargo test\n  --all" }, "cargo test ⏎ --all"],
+    [{ path: "src/main.rs", old: "a", new: "b" }, "src/main.rs"],
+    [{ path: "src", pattern: "TODO" }, "TODO in src"],
+    [{ key: "language", value: "Rust" }, "language = Rust"],
+    [{ steps: [{ title: "Look" }, { title: "Mend" }] }, "Look · Mend"],
+    [{ command: "x".repeat(500) }, `${"x".repeat(160)}…`],
+    [{}, ""],
+    [null, ""],
+  ];
+  for (const [given, shown] of rows) assert.equal(callTitle(given), shown);
+});
+
+test("both languages say everything, with the same parts to fill in", () => {
+  const parts = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort();
+  for (const key of Object.keys(en) as (keyof typeof en)[]) {
+    assert.notEqual(zh[key].trim(), "", key);
+    assert.deepEqual(parts(zh[key]), parts(en[key]), key);
+  }
+});
