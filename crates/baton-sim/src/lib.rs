@@ -1,0 +1,5 @@
+//! Development only: what stands in for the outside world in tests and when trying Baton by hand.
+//!
+//! Nothing here is shipped. The rooms may use every crate, and no other crate may use them outside its tests.
+
+pub mod scripted_model;
