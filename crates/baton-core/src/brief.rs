@@ -3,26 +3,62 @@
 use crate::session::Session;
 use crate::views::waiting_on;
 use crate::words::excerpt;
-use baton_proto::{Brief, Language, MAX_BRIEF_BYTES, StepStatus, WaitingOn};
+use baton_proto::{Baseline, Brief, Language, MAX_BRIEF_BYTES, StepStatus, WaitingOn};
 use std::fmt::Write as _;
+
+/// How much of each part is said, in bytes and entries.
+struct Scale {
+    goal: usize,
+    constraints: (usize, usize),
+    done: (usize, usize),
+    next: usize,
+    deferred: (usize, usize),
+    path: usize,
+}
+
+/// From ample to bare. Each part gives way a little before any is lost.
+const SCALES: [Scale; 5] = [
+    Scale { goal: 320, constraints: (4, 80), done: (5, 110), next: 120, deferred: (3, 60), path: 400 },
+    Scale { goal: 220, constraints: (3, 64), done: (4, 80), next: 100, deferred: (3, 48), path: 200 },
+    Scale { goal: 160, constraints: (2, 56), done: (3, 64), next: 80, deferred: (2, 40), path: 120 },
+    Scale { goal: 100, constraints: (1, 40), done: (2, 48), next: 60, deferred: (1, 32), path: 80 },
+    Scale { goal: 48, constraints: (0, 0), done: (1, 24), next: 32, deferred: (0, 0), path: 32 },
+];
 
 /// The brief of a session, at most 2 KiB whatever the length of its history.
 pub fn brief(state: &Session) -> Brief {
+    let mut last = Brief::default();
+    for scale in &SCALES {
+        last = at_scale(state, scale);
+        if serde_json::to_vec(&last).map_or(0, |bytes| bytes.len()) <= MAX_BRIEF_BYTES {
+            break;
+        }
+    }
+    last
+}
+
+fn at_scale(state: &Session, scale: &Scale) -> Brief {
     let last = state.turn.as_ref().and_then(|turn| turn.task_id).and_then(|id| state.tasks.get(&id));
     let task = state.active_task().or(last);
-    let mut brief = Brief { workspace: state.workspace.as_ref().map(|workspace| workspace.baseline.clone()), ..Brief::default() };
+    let workspace = state.workspace.as_ref().map(|workspace| Baseline {
+        path: plain(&workspace.baseline.path, scale.path),
+        branch: workspace.baseline.branch.as_ref().map(|branch| plain(branch, scale.path)),
+        commit: workspace.baseline.commit.as_ref().map(|commit| plain(commit, 64)),
+        dirty: workspace.baseline.dirty.clone(),
+    });
+    let mut brief = Brief { workspace, ..Brief::default() };
     if let Some(task) = task {
-        brief.goal = excerpt(&task.intent.goal, 320);
-        brief.constraints = task.intent.constraints.iter().take(4).map(|text| excerpt(text, 80)).collect();
+        brief.goal = plain(&task.intent.goal, scale.goal);
+        brief.constraints = task.intent.constraints.iter().take(scale.constraints.0).map(|text| plain(text, scale.constraints.1)).collect();
         let done: Vec<_> = task.steps.iter().filter(|step| step.status == StepStatus::Done).collect();
         brief.completed_steps = done
             .iter()
             .rev()
-            .take(5)
+            .take(scale.done.0)
             .rev()
-            .map(|step| excerpt(&format!("{}: {}", step.title, step.conclusion.as_deref().unwrap_or_default()), 110))
+            .map(|step| plain(&format!("{}: {}", step.title, step.conclusion.as_deref().unwrap_or_default()), scale.done.1))
             .collect();
-        brief.next_step = task.current_step().map(|step| excerpt(&step.title, 120));
+        brief.next_step = task.current_step().map(|step| plain(&step.title, scale.next));
         brief.waiting_on = waiting_on(state, task);
         brief.deferred = state
             .stack
@@ -30,27 +66,18 @@ pub fn brief(state: &Session) -> Brief {
             .rev()
             .filter(|id| **id != task.id)
             .filter_map(|id| state.tasks.get(id))
-            .take(3)
-            .map(|task| excerpt(&task.title, 60))
+            .take(scale.deferred.0)
+            .map(|task| plain(&task.title, scale.deferred.1))
             .collect();
     }
     brief.text = text(state.language, &brief);
-    while serde_json::to_vec(&brief).map_or(0, |bytes| bytes.len()) > MAX_BRIEF_BYTES {
-        if brief.completed_steps.len() > 1 {
-            brief.completed_steps.remove(0);
-            brief.text = text(state.language, &brief);
-        } else if brief.text.len() > 64 {
-            brief.text = excerpt(&brief.text, brief.text.len() * 2 / 3);
-        } else if brief.goal.len() > 64 {
-            brief.goal = excerpt(&brief.goal, brief.goal.len() * 2 / 3);
-        } else {
-            brief.workspace = None;
-            brief.constraints.clear();
-            brief.deferred.clear();
-            break;
-        }
-    }
     brief
+}
+
+/// One line of a text, at most `bytes` long. Control characters would take six bytes each on the wire.
+fn plain(text: &str, bytes: usize) -> String {
+    let line: Vec<_> = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
+    excerpt(&line.join(" "), bytes)
 }
 
 fn text(language: Language, brief: &Brief) -> String {

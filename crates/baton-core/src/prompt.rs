@@ -3,19 +3,29 @@
 
 use crate::context::{Context, OfferedTool};
 use crate::dialogue::Spoken;
-use crate::hub_tools::hub_tools;
+use crate::hub_tools::{hub_tools, knows};
 use crate::session::Session;
 use crate::words::excerpt;
-use baton_proto::{CallId, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
-use std::collections::BTreeMap;
+use baton_proto::{CallId, CalledTool, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Bytes of dialogue in one request.
 const DIALOGUE_BYTES: usize = 28 * 1024;
 /// Bytes of one older result; the newest ones are given whole.
 const OLD_RESULT_BYTES: usize = 1500;
+/// Tasks put aside that are named one by one.
+const SHOWN_ASIDE: usize = 8;
+/// Finished steps that are named one by one.
+const SHOWN_DONE_STEPS: usize = 12;
 /// Exchanges at the end whose results are given whole.
 const FRESH_EXCHANGES: usize = 4;
+/// Bytes of one text of an exchange, from the widest that is tried to the narrowest.
+const FRESH_WIDTHS: [usize; 5] = [64 * 1024, 8 * 1024, 4 * 1024, OLD_RESULT_BYTES, 400];
+const OLD_WIDTHS: [usize; 2] = [OLD_RESULT_BYTES, 400];
+/// Bytes of what users said in a row, the last message aside.
+const USER_BYTES: usize = 48 * 1024;
 /// Events of dialogue that are worth reading back for a request.
 pub const DIALOGUE_EVENTS: u32 = 160;
 
@@ -33,7 +43,8 @@ const RULES: &str = "You are Baton's agent. You work for one user, who follows y
 pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequest {
     let mut tools: Vec<ModelTool> = hub_tools();
     let holder = state.workspace.as_ref().and_then(|workspace| workspace.device_id);
-    let offered = at.around.offers.keys().filter_map(|name| at.around.offer(name, holder));
+    // The hub performs its own tools itself; a device's of the same name would be offered twice and never be called.
+    let offered = at.around.offers.keys().filter(|name| !knows(name)).filter_map(|name| at.around.offer(name, holder));
     tools.extend(offered.map(|OfferedTool { spec, .. }| ModelTool {
         name: spec.name.clone(),
         description: spec.description.clone(),
@@ -50,13 +61,14 @@ fn system(state: &Session, at: &Context) -> String {
     }
     if let Some(workspace) = &state.workspace {
         let baseline = &workspace.baseline;
-        let _ = write!(text, "\nWorkspace: {}", baseline.path);
+        let _ = write!(text, "\nWorkspace: {}", excerpt(&baseline.path, 400));
         if let (Some(branch), Some(commit)) = (&baseline.branch, &baseline.commit) {
-            let _ = write!(text, ", branch {branch} at {}", commit.get(..10).unwrap_or(commit));
+            let _ = write!(text, ", branch {} at {}", excerpt(branch, 200), excerpt(commit.get(..10).unwrap_or(commit), 40));
         }
         text.push_str(if baseline.dirty.is_some() { ", with uncommitted changes." } else { "." });
     }
-    if let Some(news) = &state.workspace_news {
+    let told = state.open_turn().and_then(|turn| turn.model.as_ref()).and_then(|call| call.news.as_ref());
+    for news in told.into_iter().chain(&state.workspace_news) {
         let _ = write!(text, "\nNote: {news} Read files again before you change them.");
     }
     task(state, &mut text);
@@ -68,16 +80,22 @@ fn task(state: &Session, text: &mut String) {
     let task = state.open_turn().and_then(|turn| turn.task_id).and_then(|id| state.tasks.get(&id)).or_else(|| state.active_task());
     if let Some(task) = task {
         let _ = write!(text, "\n\n# Task\nGoal: {}", excerpt(&task.intent.goal, 2000));
-        for constraint in &task.intent.constraints {
+        for constraint in task.intent.constraints.iter().take(20) {
             let _ = write!(text, "\nConstraint: {}", excerpt(constraint, 300));
         }
-        for criterion in &task.intent.acceptance {
+        for criterion in task.intent.acceptance.iter().take(20) {
             let _ = write!(text, "\nAcceptance: {}", excerpt(criterion, 300));
         }
         if !task.steps.is_empty() {
             text.push_str("\nPlan:");
         }
-        for step in &task.steps {
+        let done = task.steps.iter().filter(|step| step.status == StepStatus::Done).count();
+        let old = done.saturating_sub(SHOWN_DONE_STEPS);
+        if old > 0 {
+            let _ = write!(text, "\n- [done] {old} earlier steps");
+        }
+        // Finished steps come first in a plan, so the ones left out are the oldest.
+        for step in task.steps.iter().skip(old) {
             let mark = match step.status {
                 StepStatus::Done => "done",
                 StepStatus::Running => "under way",
@@ -94,7 +112,7 @@ fn task(state: &Session, text: &mut String) {
     }
     let mut earlier: Vec<_> =
         state.tasks.values().filter(|other| other.phase.is_ended() && Some(other.id) != task.map(|task| task.id)).collect();
-    earlier.sort_by_key(|task| (task.updated_at, task.id));
+    earlier.sort_by_key(|task| task.version);
     if !earlier.is_empty() {
         text.push_str("\n\n# Earlier tasks");
     }
@@ -104,24 +122,31 @@ fn task(state: &Session, text: &mut String) {
             let _ = write!(text, ": {}", excerpt(summary, 400));
         }
     }
-    for id in &state.stack {
-        if let Some(other) = state.tasks.get(id).filter(|other| Some(other.id) != task.map(|task| task.id)) {
-            let _ = write!(text, "\n- put aside: {}", other.title);
-        }
+    let aside: Vec<_> =
+        state.stack.iter().filter_map(|id| state.tasks.get(id)).filter(|other| Some(other.id) != task.map(|task| task.id)).collect();
+    if !aside.is_empty() {
+        text.push_str("\n\n# Put aside");
+    }
+    for other in aside.iter().rev().take(SHOWN_ASIDE).rev() {
+        let _ = write!(text, "\n- {}", other.title);
+    }
+    if aside.len() > SHOWN_ASIDE {
+        let _ = write!(text, "\n- and {} older ones", aside.len() - SHOWN_ASIDE);
     }
 }
 
 /// Facts of the session and of this task; another task's own stay with it (T8).
 fn facts(state: &Session, text: &mut String) {
     let task_id = state.open_turn().and_then(|turn| turn.task_id);
-    let valid: Vec<_> =
+    let mut valid: Vec<_> =
         state.facts.values().filter(|fact| fact.scope == baton_proto::FactScope::Session || fact.task_id == task_id).collect();
+    valid.sort_by_key(|fact| fact.version);
     if !valid.is_empty() {
         text.push_str("\n\n# Facts");
     }
     let mut budget = 6000_usize;
     for fact in valid.iter().rev() {
-        let line = format!("\n- {} = {} (from {})", fact.key, excerpt(&fact.value, 400), excerpt(&fact.source, 80));
+        let line = format!("\n- {} = {} (from {})", excerpt(&fact.key, 120), excerpt(&fact.value, 400), excerpt(&fact.source, 80));
         if line.len() > budget {
             text.push_str("\n- (older facts left out)");
             break;
@@ -151,23 +176,15 @@ fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
             _ => None,
         })
         .collect();
+    let mut made: BTreeSet<CallId> = BTreeSet::new();
     let mut exchanges: Vec<Exchange> = Vec::new();
+    let mut after_command = false;
     for spoken in dialogue {
         match spoken {
             Spoken::Agent { text, calls } => {
-                // A call without a result can only be one whose turn was cut off before this reading; it is left out with its request.
-                let calls: Vec<_> = calls
-                    .iter()
-                    .filter_map(|call| {
-                        let (result, failed) = results.get(&call.call_id)?;
-                        let made =
-                            ModelToolCall { id: call.call_id.to_string(), name: call.tool.clone(), arguments: readable(&call.arguments) };
-                        Some((made, (*result).clone(), *failed))
-                    })
-                    .collect();
-                if !calls.is_empty() || !text.trim().is_empty() {
-                    exchanges.push(Exchange::Agent { text: text.clone(), calls });
-                }
+                made.extend(calls.iter().map(|call| call.call_id));
+                agent_spoke(&mut exchanges, text, calls, &results);
+                after_command = false;
             }
             Spoken::User { text, selection, .. } => {
                 let said = match selection {
@@ -176,10 +193,13 @@ fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
                     }
                     None => text.clone(),
                 };
-                match exchanges.last_mut() {
-                    Some(Exchange::User(texts)) => texts.push(said),
-                    _ => exchanges.push(Exchange::User(vec![said])),
-                }
+                user_spoke(&mut exchanges, said);
+                after_command = text.starts_with('/');
+            }
+            // What a slash command brought; no call of the agent's asked for it, and the agent should know what the user saw.
+            Spoken::Result { call_id, text, failed } if after_command && !made.contains(call_id) => {
+                let how = if *failed { "the command failed" } else { "the command's result" };
+                user_spoke(&mut exchanges, format!("[{how}]\n{}", cut(text, OLD_RESULT_BYTES)));
             }
             Spoken::Result { .. } => {}
         }
@@ -187,33 +207,82 @@ fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
     keep_latest(exchanges)
 }
 
+fn agent_spoke(exchanges: &mut Vec<Exchange>, text: &str, calls: &[CalledTool], results: &BTreeMap<CallId, (&String, bool)>) {
+    // A call without a result can only be one whose turn was cut off before this reading; it is left out with its request.
+    let calls: Vec<_> = calls
+        .iter()
+        .filter_map(|call| {
+            let (result, failed) = results.get(&call.call_id)?;
+            let made = ModelToolCall { id: call.call_id.to_string(), name: sendable(&call.tool), arguments: readable(&call.arguments) };
+            Some((made, (*result).clone(), *failed))
+        })
+        .collect();
+    if calls.is_empty() && text.trim().is_empty() {
+        return;
+    }
+    match exchanges.last_mut() {
+        // An agent that went on without a new word of the user's: some providers refuse two answers in a row.
+        Some(Exchange::Agent { text: before, calls: none }) if none.is_empty() => {
+            if !text.trim().is_empty() {
+                *before = format!("{before}\n\n{text}");
+            }
+            *none = calls;
+        }
+        _ => exchanges.push(Exchange::Agent { text: text.to_owned(), calls }),
+    }
+}
+
+fn user_spoke(exchanges: &mut Vec<Exchange>, said: String) {
+    match exchanges.last_mut() {
+        Some(Exchange::User(texts)) => texts.push(said),
+        _ => exchanges.push(Exchange::User(vec![said])),
+    }
+}
+
 /// Arguments as a provider takes them back: one that can't be read as JSON would make the whole dialogue invalid.
 fn readable(written: &str) -> String {
-    match serde_json::from_str::<serde_json::Value>(written) {
-        Ok(serde_json::Value::Object(_)) => written.to_owned(),
+    match serde_json::from_str::<Value>(written) {
+        Ok(Value::Object(_)) => written.to_owned(),
         _ if written.trim().is_empty() => "{}".to_owned(),
         _ => serde_json::json!({"unreadable": excerpt(written, 500)}).to_string(),
     }
 }
 
-/// The latest exchanges that fit the budget, older results shortened; the last thing a user said always stays.
+/// A tool's name as a provider takes it back. What a model makes up may be no name at all, and would be refused in every later request.
+fn sendable(name: &str) -> String {
+    let plain: String = name.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect();
+    if plain.is_empty() { "unnamed".to_owned() } else { plain }
+}
+
+/// The latest exchanges that fit the budget, older ones shortened; the last thing a user said and the last exchange always stay.
 fn keep_latest(exchanges: Vec<Exchange>) -> Vec<ModelMessage> {
     let last_user = exchanges.iter().rposition(|exchange| matches!(exchange, Exchange::User(_)));
     let total = exchanges.len();
     let mut used = 0;
     let mut kept: Vec<Vec<ModelMessage>> = Vec::new();
     for (index, exchange) in exchanges.into_iter().enumerate().rev() {
-        let fresh = total - index <= FRESH_EXCHANGES;
-        let written = write(exchange, fresh);
-        let size: usize = written.iter().map(size).sum();
+        let widths: &[usize] = if total - index <= FRESH_EXCHANGES { &FRESH_WIDTHS } else { &OLD_WIDTHS };
+        let left = DIALOGUE_BYTES.saturating_sub(used);
         let must = Some(index) == last_user || index + 1 == total;
-        if used + size > DIALOGUE_BYTES && !must {
+        let mut written = None;
+        for width in widths {
+            let tried = write(&exchange, *width);
+            let fits = tried.iter().map(size).sum::<usize>() <= left;
+            if fits || must {
+                written = Some(tried);
+            }
+            if fits {
+                break;
+            }
+        }
+        let Some(written) = written else {
+            // Between the last thing a user said and the last exchange, one that is too large is left out alone.
             if last_user.is_some_and(|last| index > last) {
                 continue;
             }
             break;
-        }
-        used += size;
+        };
+        used += written.iter().map(size).sum::<usize>();
         kept.push(written);
     }
     kept.reverse();
@@ -229,19 +298,69 @@ fn keep_latest(exchanges: Vec<Exchange>) -> Vec<ModelMessage> {
     messages
 }
 
-fn write(exchange: Exchange, fresh: bool) -> Vec<ModelMessage> {
+/// An exchange as messages, with no text in it wider than `width` bytes but what users said last.
+fn write(exchange: &Exchange, width: usize) -> Vec<ModelMessage> {
     match exchange {
-        Exchange::User(texts) => vec![ModelMessage::User { text: texts.join("\n\n") }],
+        Exchange::User(texts) => {
+            // Many messages in a row are kept from the last one backwards; that one stays whole.
+            let mut left = USER_BYTES;
+            let mut shown: Vec<&str> = Vec::new();
+            for text in texts.iter().rev() {
+                if text.len() > left && !shown.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(text.len());
+                shown.push(text);
+            }
+            let out = texts.len() - shown.len();
+            shown.reverse();
+            let text = shown.join("\n\n");
+            vec![ModelMessage::User { text: if out == 0 { text } else { format!("[{out} earlier messages are left out]\n\n{text}") } }]
+        }
         Exchange::Agent { text, calls } => {
-            let mut messages = vec![ModelMessage::Agent { text, calls: calls.iter().map(|(call, ..)| call.clone()).collect() }];
-            messages.extend(calls.into_iter().map(|(call, result, failed)| ModelMessage::Result {
-                call_id: call.id,
-                tool: call.name,
-                text: if fresh { result } else { excerpt(&result, OLD_RESULT_BYTES) },
-                failed,
+            let made = calls.iter().map(|(call, ..)| ModelToolCall { arguments: narrowed(&call.arguments, width), ..call.clone() });
+            let mut messages = vec![ModelMessage::Agent { text: cut(text, width), calls: made.collect() }];
+            messages.extend(calls.iter().map(|(call, result, failed)| ModelMessage::Result {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                text: cut(result, width),
+                failed: *failed,
             }));
             messages
         }
+    }
+}
+
+/// The beginning of a text, saying how much is left out.
+fn cut(text: &str, width: usize) -> String {
+    if text.len() <= width {
+        return text.to_owned();
+    }
+    let head = excerpt(text, width);
+    format!("{head}\n[{} bytes left out here; ask for the part you need again]", text.len().saturating_sub(head.len()))
+}
+
+/// Arguments with their long texts cut, still the JSON of an object.
+fn narrowed(arguments: &str, width: usize) -> String {
+    if arguments.len() <= width {
+        return arguments.to_owned();
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(arguments) else { return "{}".to_owned() };
+    narrow(&mut value, width / 4);
+    let narrowed = value.to_string();
+    if narrowed.len() <= width * 2 {
+        narrowed
+    } else {
+        serde_json::json!({"left_out": format!("{} bytes of arguments", arguments.len())}).to_string()
+    }
+}
+
+fn narrow(value: &mut Value, width: usize) {
+    match value {
+        Value::String(text) => *text = cut(text, width),
+        Value::Array(items) => items.iter_mut().for_each(|item| narrow(item, width)),
+        Value::Object(map) => map.values_mut().for_each(|item| narrow(item, width)),
+        _ => {}
     }
 }
 

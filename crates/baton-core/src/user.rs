@@ -8,7 +8,7 @@ use baton_proto::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Devices of one user, revoked ones included, at most.
+/// Devices of one user at most. Revoked ones don't count; beyond this number the oldest of them are forgotten.
 const MAX_DEVICES: usize = 200;
 /// Open invitations of one user, at most; the oldest goes first.
 const MAX_INVITATIONS: usize = 20;
@@ -99,6 +99,13 @@ impl User {
             UserEvent::UserCreated { name, .. } => self.name.clone_from(name),
             UserEvent::DevicePaired { device, token_hash } => {
                 self.devices.insert(device.device_id, PairedDevice { record: device.clone(), token_hash: token_hash.clone() });
+                while self.devices.len() > MAX_DEVICES {
+                    let revoked = self.devices.values().filter(|device| !device.is_active());
+                    let Some(oldest) = revoked.min_by_key(|device| device.record.revoked_at).map(|device| device.record.device_id) else {
+                        break;
+                    };
+                    self.devices.remove(&oldest);
+                }
             }
             UserEvent::DeviceRenamed { device_id, name } => self.change(*device_id, |record| record.name.clone_from(name)),
             UserEvent::DeviceTrustSet { device_id, trust } => self.change(*device_id, |record| record.trust = *trust),
@@ -199,7 +206,7 @@ impl User {
         now: Timestamp,
         ids: &Ids,
     ) -> Result<DeviceRecord, ErrorBody> {
-        if self.devices.len() >= MAX_DEVICES {
+        if self.devices.values().filter(|device| device.is_active()).count() >= MAX_DEVICES {
             return Err(ErrorBody::new(
                 ErrorCode::TooLarge,
                 format!("A user has at most {MAX_DEVICES} devices."),
