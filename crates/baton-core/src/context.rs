@@ -37,7 +37,11 @@ impl Surroundings {
     pub fn offer(&self, name: &str, workspace_device: Option<DeviceId>) -> Option<&OfferedTool> {
         let offers = self.offers.get(name)?;
         let on = |device: &OfferedTool| Some(device.device_id) == workspace_device;
-        offers.iter().find(|offer| on(offer)).or_else(|| offers.iter().find(|offer| self.online.contains(&offer.device_id))).or_else(|| offers.first())
+        offers
+            .iter()
+            .find(|offer| on(offer))
+            .or_else(|| offers.iter().find(|offer| self.online.contains(&offer.device_id)))
+            .or_else(|| offers.first())
     }
 }
 

@@ -15,6 +15,8 @@ const KEPT_TASKS: usize = 12;
 const KEPT_CLOSED: usize = 48;
 /// Valid facts that are kept.
 const KEPT_FACTS: usize = 200;
+/// Bytes of what is told of changes that somebody else made to the workspace.
+const NEWS_BYTES: usize = 1000;
 
 /// The whole state of a session: the fold of its log. Bounded whatever the length of the history, since dialogue and results stay in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +48,8 @@ pub struct Session {
     pub notes: BTreeMap<String, Note>,
     /// The transfer that was closed last, for its entity.
     pub closed_transfer: Option<(Transfer, baton_proto::HandoffState)>,
+    /// Facts that were last replaced or forgotten, for their entities; their version is the event that did it.
+    pub closed_facts: Vec<Fact>,
     pub recoveries: u32,
 }
 
@@ -74,6 +78,7 @@ impl Session {
             facts: BTreeMap::new(),
             notes: BTreeMap::new(),
             closed_transfer: None,
+            closed_facts: Vec::new(),
             recoveries: 0,
         }
     }
@@ -130,7 +135,7 @@ impl Session {
                 }
                 self.workspace_version = seq;
                 if let Some(changed) = changed {
-                    self.workspace_news = Some(changed.clone());
+                    self.workspace_news = joined(self.workspace_news.take(), Some(changed.clone()));
                     for approval in self.approvals.values_mut().filter(|approval| approval.state == ApprovalState::Open) {
                         approval.workspace_changed = true;
                         approval.version = seq;
@@ -138,8 +143,8 @@ impl Session {
                 }
             }
             SessionEvent::FactRecorded { fact_id, key, value, scope, task_id, source, confidence } => {
-                self.facts.retain(|_, fact| {
-                    !(fact.key == *key && fact.scope == *scope && (*scope == FactScope::Session || fact.task_id == *task_id))
+                self.close_facts(|fact| {
+                    fact.key == *key && fact.scope == *scope && (*scope == FactScope::Session || fact.task_id == *task_id)
                 });
                 let fact = Fact {
                     id: *fact_id,
@@ -153,13 +158,13 @@ impl Session {
                     at,
                 };
                 self.facts.insert(*fact_id, fact);
-                if self.facts.len() > KEPT_FACTS {
-                    self.facts.pop_first();
+                while self.facts.len() > KEPT_FACTS {
+                    // The oldest by sequence; ids carry a clock, and clocks step back (C45).
+                    let Some(oldest) = self.facts.values().min_by_key(|fact| fact.version).map(|fact| fact.id) else { break };
+                    self.close_facts(|fact| fact.id == oldest);
                 }
             }
-            SessionEvent::FactForgotten { fact_id } => {
-                self.facts.remove(fact_id);
-            }
+            SessionEvent::FactForgotten { fact_id } => self.close_facts(|fact| fact.id == *fact_id),
             SessionEvent::NoteSet { key, value } => {
                 self.notes.insert(key.clone(), Note { version: seq, value: value.clone() });
             }
@@ -172,9 +177,23 @@ impl Session {
                 self.apply_to_task(body, at);
                 self.apply_to_call(body, at);
                 self.apply_to_requests(body, at);
+                self.touch_waiting_task(body);
             }
         }
         self.version = seq;
+    }
+
+    /// Takes facts out of force, and remembers them as this event's doing, so that ends are told.
+    fn close_facts(&mut self, closes: impl Fn(&Fact) -> bool) {
+        let seq = self.seq;
+        let closed: Vec<_> = self.facts.values().filter(|fact| closes(fact)).map(|fact| fact.id).collect();
+        if closed.is_empty() {
+            return;
+        }
+        self.closed_facts.retain(|fact| fact.version == seq);
+        for id in closed {
+            self.closed_facts.extend(self.facts.remove(&id).map(|fact| Fact { version: seq, ..fact }));
+        }
     }
 
     fn apply_to_holder(&mut self, body: &SessionEvent) {
@@ -208,6 +227,11 @@ impl Session {
         let seq = self.seq;
         if let SessionEvent::TurnStarted { turn_id, task_id, message_id, literal } = body {
             self.forget_closed();
+            // The task that is worked on is the one that input goes to.
+            if let Some(place) = task_id.and_then(|task_id| self.stack.iter().position(|id| *id == task_id)) {
+                let active = self.stack.remove(place);
+                self.stack.push(active);
+            }
             self.turn = Some(Turn {
                 id: *turn_id,
                 version: seq,
@@ -234,25 +258,27 @@ impl Session {
             }
             SessionEvent::TurnStopRequested { reason, pause, .. } => {
                 turn.stop = Some(Stop { reason: reason.clone(), pause: *pause });
-                turn.model = None;
+                self.workspace_news = joined(turn.model.take().and_then(|call| call.news), self.workspace_news.take());
                 true
             }
             SessionEvent::TurnFinished { reason, .. } => turn.close(TurnState::Finished, reason, at),
             SessionEvent::TurnInterrupted { reason, .. } => turn.close(TurnState::Interrupted, reason, at),
             SessionEvent::TurnFailed { reason, .. } => turn.close(TurnState::Failed, reason, at),
             SessionEvent::ModelStarted { model_call_id, attempt, iteration, message_id, read, .. } => {
-                let failures = turn.model.as_ref().filter(|call| call.id == *model_call_id).map_or(0, |call| call.failures);
+                let before = turn.model.take().filter(|call| call.id == *model_call_id);
+                let failures = before.as_ref().map_or(0, |call| call.failures);
+                let told = before.and_then(|call| call.news);
                 turn.model = Some(ModelCall {
                     id: *model_call_id,
                     attempt: *attempt,
                     message_id: *message_id,
                     failures,
                     stage: ModelStage::Started,
+                    news: joined(told, self.workspace_news.take()),
                 });
                 turn.iterations = *iteration;
                 turn.unread.retain(|message| !read.contains(message));
                 turn.rested = false;
-                self.workspace_news = None;
                 true
             }
             SessionEvent::ModelFailed { retry_at, .. } => {
@@ -261,7 +287,7 @@ impl Session {
                         call.failures += 1;
                         call.stage = ModelStage::Failed { retry_at: *retry_at };
                     }
-                    (model, _) => *model = None,
+                    (model, _) => self.workspace_news = joined(model.take().and_then(|call| call.news), self.workspace_news.take()),
                 }
                 true
             }
@@ -295,14 +321,24 @@ impl Session {
     fn forget_closed(&mut self) {
         self.calls.retain(|_, call| !call.is_settled());
         while self.approvals.len() > KEPT_CLOSED {
-            let Some(oldest) = self.approvals.values().find(|approval| approval.state != ApprovalState::Open).map(|approval| approval.id)
+            let Some(oldest) = self
+                .approvals
+                .values()
+                .filter(|approval| approval.state != ApprovalState::Open)
+                .min_by_key(|approval| approval.version)
+                .map(|approval| approval.id)
             else {
                 break;
             };
             self.approvals.remove(&oldest);
         }
         while self.questions.len() > KEPT_CLOSED {
-            let Some(oldest) = self.questions.values().find(|question| question.state != QuestionState::Open).map(|question| question.id)
+            let Some(oldest) = self
+                .questions
+                .values()
+                .filter(|question| question.state != QuestionState::Open)
+                .min_by_key(|question| question.version)
+                .map(|question| question.id)
             else {
                 break;
             };
@@ -397,13 +433,23 @@ impl Session {
 
     fn forget_ended_tasks(&mut self) {
         while self.tasks.values().filter(|task| task.phase.is_ended()).count() > KEPT_TASKS {
-            let Some(oldest) =
-                self.tasks.values().filter(|task| task.phase.is_ended()).min_by_key(|task| task.updated_at).map(|task| task.id)
+            let Some(oldest) = self.tasks.values().filter(|task| task.phase.is_ended()).min_by_key(|task| task.version).map(|task| task.id)
             else {
                 break;
             };
             self.tasks.remove(&oldest);
-            self.facts.retain(|_, fact| fact.task_id != Some(oldest) || fact.scope == FactScope::Session);
+            self.close_facts(|fact| fact.task_id == Some(oldest) && fact.scope == FactScope::Task);
+        }
+    }
+
+    /// Whom a task waits for is part of its entity, so what changes that touches the task (D4).
+    fn touch_waiting_task(&mut self, body: &SessionEvent) {
+        if !changes_waiting(body) {
+            return;
+        }
+        let seq = self.seq;
+        if let Some(task) = self.turn.as_ref().and_then(|turn| turn.task_id).and_then(|id| self.tasks.get_mut(&id)) {
+            task.version = seq;
         }
     }
 
@@ -558,6 +604,14 @@ impl Session {
     }
 }
 
+/// Two pieces of news as one, the older first, bounded.
+fn joined(earlier: Option<String>, later: Option<String>) -> Option<String> {
+    match (earlier, later) {
+        (Some(earlier), Some(later)) if earlier != later => Some(crate::words::excerpt(&format!("{earlier} {later}"), NEWS_BYTES)),
+        (earlier, later) => earlier.or(later),
+    }
+}
+
 impl Turn {
     fn close(&mut self, state: TurnState, reason: &str, at: Timestamp) -> bool {
         self.end = Some(TurnEnd { state, reason: reason.to_owned(), at });
@@ -593,6 +647,27 @@ impl ToolCall {
             _ => self.stage.clone(),
         };
     }
+}
+
+/// Whether an event can change whom the turn's task waits for.
+pub(crate) const fn changes_waiting(body: &SessionEvent) -> bool {
+    matches!(
+        body,
+        SessionEvent::ApprovalRequested { .. }
+            | SessionEvent::ApprovalDecided { .. }
+            | SessionEvent::ApprovalVoided { .. }
+            | SessionEvent::QuestionAsked { .. }
+            | SessionEvent::QuestionAnswered { .. }
+            | SessionEvent::QuestionVoided { .. }
+            | SessionEvent::ModelStarted { .. }
+            | SessionEvent::ModelFailed { .. }
+            | SessionEvent::ModelFinished { .. }
+            | SessionEvent::TurnStarted { .. }
+            | SessionEvent::TurnStopRequested { .. }
+            | SessionEvent::TurnFinished { .. }
+            | SessionEvent::TurnInterrupted { .. }
+            | SessionEvent::TurnFailed { .. }
+    )
 }
 
 /// Names a call with its arguments, to recognise it when it comes again.

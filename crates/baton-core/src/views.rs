@@ -1,6 +1,6 @@
 use crate::machine::tool_call::{CallStage, ToolCall};
-use crate::machine::{Approval, ModelStage, Question, Task, Transfer, Turn};
-use crate::session::Session;
+use crate::machine::{Approval, Fact, ModelStage, Question, Task, Transfer, Turn};
+use crate::session::{Session, changes_waiting};
 use baton_proto::{
     Activity, ApprovalEntity, CallEntity, CallId, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity, NoteEntity,
     Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError, ToolResult,
@@ -58,10 +58,12 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
         }
         _ => {}
     }
+    touched.extend(state.closed_facts.iter().filter(|fact| fact.version == state.seq).map(|fact| fact_entity(fact, false)));
     if touches_turn(&event.body) {
         touched.extend(state.turn.as_ref().map(turn));
     }
-    if let Some(id) = task_of(&event.body) {
+    let waiting = state.turn.as_ref().and_then(|turn| turn.task_id).filter(|_| changes_waiting(&event.body));
+    if let Some(id) = task_of(&event.body).or(waiting) {
         touched.extend(state.tasks.get(&id).map(|found| task(state, found)));
     }
     if let Some(id) = call_of(&event.body, state) {
@@ -348,6 +350,15 @@ fn turn(turn: &Turn) -> EntityView {
     })
 }
 
+/// A call that isn't settled, as far as the state knows it.
+pub(crate) fn open_call(call: &ToolCall) -> EntityView {
+    let mut reason = None;
+    if let CallStage::Cancelling { reason: why, .. } = &call.stage {
+        reason = Some(why.clone());
+    }
+    call_entity(call, None, None, reason)
+}
+
 /// A call with what the event says of its end; results aren't kept in the state.
 fn call(call: &ToolCall, body: &SessionEvent) -> EntityView {
     let mut result: Option<ToolResult> = None;
@@ -368,6 +379,10 @@ fn call(call: &ToolCall, body: &SessionEvent) -> EntityView {
         SessionEvent::ToolCancelRequested { reason: given, .. } => reason = Some(given.clone()),
         _ => {}
     }
+    call_entity(call, result, error, reason)
+}
+
+fn call_entity(call: &ToolCall, result: Option<ToolResult>, error: Option<ToolError>, reason: Option<String>) -> EntityView {
     EntityView::Call(Box::new(CallEntity {
         id: call.id,
         version: call.version,
@@ -436,9 +451,12 @@ fn question(question: &Question) -> EntityView {
 }
 
 fn fact(state: &Session, id: baton_proto::FactId) -> Option<EntityView> {
-    let fact = state.facts.get(&id)?;
-    Some(EntityView::Fact(FactEntity {
-        id,
+    state.facts.get(&id).map(|fact| fact_entity(fact, true))
+}
+
+fn fact_entity(fact: &Fact, valid: bool) -> EntityView {
+    EntityView::Fact(FactEntity {
+        id: fact.id,
         version: fact.version,
         key: fact.key.clone(),
         value: fact.value.clone(),
@@ -447,8 +465,8 @@ fn fact(state: &Session, id: baton_proto::FactId) -> Option<EntityView> {
         source: fact.source.clone(),
         confidence: fact.confidence,
         at: fact.at,
-        valid: true,
-    }))
+        valid,
+    })
 }
 
 fn handoff(version: u64, transfer: &Transfer, state: HandoffState) -> EntityView {

@@ -78,6 +78,27 @@ pub(crate) fn stopped_short(language: Language, left: usize) -> String {
     }
 }
 
+pub(crate) fn device_reported(language: Language) -> &'static str {
+    match language {
+        Language::En => "The device reported the outcome itself.",
+        Language::Zh => "设备已自行报告结果。",
+    }
+}
+
+pub(crate) fn declared_risk(language: Language, tool: &str) -> String {
+    match language {
+        Language::En => format!("The tool '{tool}' is declared so."),
+        Language::Zh => format!("工具 '{tool}' 即按此风险声明。"),
+    }
+}
+
+pub(crate) fn something_new_was_said(language: Language) -> &'static str {
+    match language {
+        Language::En => "The user said something new before this was decided.",
+        Language::Zh => "在作出决定之前,用户提出了新的要求。",
+    }
+}
+
 pub(crate) fn going_in_circles(language: Language, tool: &str) -> String {
     match language {
         Language::En => format!("Paused: the agent kept repeating the same call of '{tool}'. Say how to go on, or resume."),
@@ -115,6 +136,13 @@ pub(crate) fn intent_question(language: Language, goal: &str, reason: &str) -> (
         Language::En => (format!("Change the goal to: {goal}? {reason}"), vec!["Yes, change it".to_owned(), "No, keep it".to_owned()]),
         Language::Zh => (format!("是否将目标改为:{goal}?{reason}"), vec!["是,更改".to_owned(), "否,保持不变".to_owned()]),
     }
+}
+
+/// Whether a typed answer is a plain yes.
+pub(crate) fn is_yes(text: &str) -> bool {
+    const YES: [&str; 13] = ["yes", "y", "ok", "okay", "sure", "yes please", "是", "是的", "好", "好的", "可以", "行", "对"];
+    let text = text.trim().trim_end_matches(['.', '!', '。', '!', ',', ' ']).to_lowercase();
+    YES.contains(&text.as_str())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-use super::{model, stop, tools};
+use super::{model, say, stop, tools};
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::words;
-use baton_proto::{CallOrigin, MAX_ITERATIONS, MessageId, ModelCause, Phase, Role, SessionEvent, TaskId};
+use baton_proto::{CallOrigin, Delivery, MAX_ITERATIONS, MessageId, ModelCause, Phase, Role, SessionEvent, TaskId};
 
 /// Takes the state as far as it goes without anybody's doing: decides on fresh calls, asks the model when all results are in,
 /// ends the turn when nothing is left, and keeps the task's phase true. Run after every command, so that no state can be stuck.
@@ -35,6 +35,7 @@ fn advance_turn(draft: &mut Draft<'_>) {
     }
     if turn.literal {
         draft.emit(SessionEvent::TurnFinished { turn_id: turn.id, reason: "done".to_owned() });
+        take_up_unread(draft, &turn);
         return;
     }
     let concluded = turn.task_id.and_then(|id| draft.state.tasks.get(&id)).is_some_and(|task| task.phase.is_ended());
@@ -62,6 +63,19 @@ fn advance_turn(draft: &mut Draft<'_>) {
     });
 }
 
+/// What was said while a literal request ran begins a turn of its own once that is done: nobody read it before (T10).
+fn take_up_unread(draft: &mut Draft<'_>, literal: &crate::machine::Turn) {
+    let (Some((first, later)), Some(task_id)) = (literal.unread.split_first(), draft.state.active_task().map(|task| task.id)) else {
+        return;
+    };
+    let turn_id = draft.at.ids.fresh();
+    say::open_turn(draft, turn_id, task_id, Some(*first));
+    for message_id in later {
+        draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id: *message_id, delivery: Delivery::Steer });
+    }
+    advance_turn(draft);
+}
+
 /// Messages that the model hasn't seen.
 pub(super) fn unread(draft: &Draft<'_>) -> Vec<MessageId> {
     draft.state.open_turn().map(|turn| turn.unread.clone()).unwrap_or_default()
@@ -82,17 +96,17 @@ fn rest(draft: &mut Draft<'_>, turn: &crate::machine::Turn) {
     draft.emit(SessionEvent::TurnFinished { turn_id: turn.id, reason: "done".to_owned() });
 }
 
-/// Ends a task as done, through the check that every ending passes.
-pub(crate) fn conclude(draft: &mut Draft<'_>, task_id: TaskId, summary: Option<&str>) {
+/// Ends a task as done, through the check that every ending passes. `false` where its phase doesn't allow that.
+pub(crate) fn conclude(draft: &mut Draft<'_>, task_id: TaskId, summary: Option<&str>) -> bool {
     if !stop::set_phase(draft, task_id, Phase::Checking, None) {
-        return;
+        return false;
     }
     if let Some(summary) = summary {
         draft.emit(SessionEvent::TaskConcluded { task_id, summary: summary.to_owned() });
     }
     let line = words::done(draft.state.language).to_owned();
     draft.emit(SessionEvent::TaskProgressed { task_id, progress: 100, line });
-    stop::set_phase(draft, task_id, Phase::Done, None);
+    stop::set_phase(draft, task_id, Phase::Done, None)
 }
 
 pub(super) fn add_hub_message(draft: &mut Draft<'_>, text: &str) {

@@ -1,7 +1,7 @@
 use super::tools;
 use crate::context::ActingDevice;
 use crate::draft::Draft;
-use crate::machine::tool_call::CallStage;
+use crate::machine::tool_call::{CallStage, Waiting};
 use crate::policy;
 use baton_proto::{
     ApprovalId, ApprovalState, Decision, ErrorBody, ErrorCode, MAX_TEXT_BYTES, Operation, QuestionId, QuestionKind, QuestionState,
@@ -105,7 +105,7 @@ pub(super) fn answer(
 pub(super) fn settle_question(draft: &mut Draft<'_>, sender: &ActingDevice, question_id: QuestionId, answer: &str) {
     let Some(question) = draft.state.questions.get(&question_id).cloned() else { return };
     draft.emit(SessionEvent::QuestionAnswered { question_id, answer: answer.to_owned(), by: sender.sender() });
-    let Some(call) = draft.state.calls.get(&question.call_id).cloned() else { return };
+    let Some(call) = draft.state.calls.get(&question.call_id).cloned().filter(|call| waits_for(&call.stage, question_id)) else { return };
     match (question.kind, answer) {
         (QuestionKind::Agent, _) => crate::hub_tools::answered(draft, &call, answer),
         (QuestionKind::Outcome, "happened") => {
@@ -147,6 +147,12 @@ pub(super) fn settle_question(draft: &mut Draft<'_>, sender: &ActingDevice, ques
             });
         }
     }
+}
+
+/// Whether a call goes on with the answer to this question, and with nothing else.
+fn waits_for(stage: &CallStage, question: QuestionId) -> bool {
+    matches!(stage,
+        CallStage::AwaitingAnswer { question_id } | CallStage::Unknown { waiting: Waiting::Human { question_id }, .. } if *question_id == question)
 }
 
 pub(crate) fn result_of(content: String) -> ToolResult {

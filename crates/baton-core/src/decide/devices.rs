@@ -11,7 +11,14 @@ pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(Call
     for (call_id, attempt, stage) in mine {
         let told = running.iter().find(|(id, at, _)| *id == call_id && *at == attempt).map(|(_, _, state)| *state);
         match (&stage, told) {
+            // Its word that it began was lost with the connection.
+            (CallStage::Planned { .. }, Some(RunningState::Running)) => {
+                draft.emit(SessionEvent::ToolStarted { call_id, attempt, device_id: device });
+            }
             (CallStage::Unknown { .. }, Some(RunningState::Running | RunningState::Accepted)) => {
+                if let Some(call) = draft.state.calls.get(&call_id).cloned() {
+                    tools::withdraw_question(draft, &call);
+                }
                 draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::StillRunning });
             }
             // The outcome itself follows as a result.

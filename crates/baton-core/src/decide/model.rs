@@ -14,8 +14,10 @@ use serde_json::json;
 
 /// Failures of one model call before the turn is given up.
 const MAX_FAILURES: u32 = 6;
-/// Calls in one answer; what goes beyond is refused in words.
+/// Calls of one answer that are performed; what goes beyond is refused in words.
 const MAX_CALLS: usize = 16;
+/// Calls of one answer that are answered at all. No model in its senses makes more.
+const MAX_ANSWERED_CALLS: usize = 64;
 
 /// A model call ended. One that isn't under way any more, or in another attempt, changes nothing.
 pub(super) fn ended(draft: &mut Draft<'_>, model_call_id: ModelCallId, attempt: u32, outcome: &ModelOutcome) {
@@ -28,7 +30,7 @@ pub(super) fn ended(draft: &mut Draft<'_>, model_call_id: ModelCallId, attempt: 
         ModelOutcome::Answered { model, answer, calls } => {
             let Some(turn) = draft.state.open_turn() else { return };
             let (turn_id, task_id) = (turn.id, turn.task_id);
-            let named: Vec<_> = calls.iter().take(MAX_CALLS).map(|call| (draft.at.ids.fresh(), call)).collect();
+            let named: Vec<_> = calls.iter().take(MAX_ANSWERED_CALLS).map(|call| (draft.at.ids.fresh(), call)).collect();
             draft.emit(SessionEvent::ModelFinished {
                 model_call_id,
                 attempt,
@@ -41,19 +43,19 @@ pub(super) fn ended(draft: &mut Draft<'_>, model_call_id: ModelCallId, attempt: 
                     .map(|(call_id, call)| CalledTool { call_id: *call_id, tool: call.tool.clone(), arguments: call.written.clone() })
                     .collect(),
                 usage: answer.usage,
-                truncated: answer.truncated || calls.len() > MAX_CALLS,
+                truncated: answer.truncated || calls.len() > MAX_ANSWERED_CALLS,
             });
-            for (call_id, call) in named {
+            for (place, (call_id, call)) in named.into_iter().enumerate() {
                 let arguments = call.arguments.clone().unwrap_or_else(|_| json!({}));
                 let proposal = Proposal { call_id, tool: call.tool.clone(), arguments, origin: CallOrigin::Model, turn_id, task_id };
-                take_up(draft, &proposal, call);
+                take_up(draft, &proposal, call, place);
             }
         }
     }
 }
 
 /// One call of an answer: refused in words that the model can act on, performed by the hub, or put forward to a device.
-fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall) {
+fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall, place: usize) {
     let offered = tools::offered(draft, &proposal.tool);
     let by_hub = hub_tools::knows(&proposal.tool);
     let repeats =
@@ -62,7 +64,10 @@ fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall) {
         Some(offered) if !by_hub => tools::propose(draft, proposal, offered),
         _ => tools::propose_on(draft, proposal, hub_terms()),
     }
+    let over = has_ended(draft, proposal);
     let refusal = match (&call.arguments, &offered) {
+        _ if over => Some(too_late()),
+        _ if place >= MAX_CALLS => Some(too_many(place)),
         (_, None) if !by_hub => Some(unknown_tool(draft, &proposal.tool)),
         (Err(error), _) => Some(error.clone()),
         _ if repeats >= MAX_REPEATS => Some(repeated(&proposal.tool, repeats)),
@@ -70,12 +75,36 @@ fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall) {
     };
     if let Some(error) = refusal {
         draft.emit(SessionEvent::ToolFailed { call_id: proposal.call_id, attempt: 0, error, result: None });
-        if repeats >= MAX_REPEATS + 2 {
+        if repeats >= MAX_REPEATS + 2 && !over {
             let reason = words::going_in_circles(draft.state.language, &proposal.tool);
             pause_for(draft, &reason);
         }
     } else if by_hub {
         hub_tools::perform(draft, proposal.call_id);
+    }
+}
+
+/// Whether an earlier call of the same answer ended the task, or led to the turn's stop: nothing new starts then.
+fn has_ended(draft: &Draft<'_>, proposal: &Proposal) -> bool {
+    let stopping = draft.state.open_turn().is_none_or(|turn| turn.stop.is_some());
+    stopping || proposal.task_id.and_then(|id| draft.state.tasks.get(&id)).is_some_and(|task| task.phase.is_ended())
+}
+
+fn too_late() -> ToolError {
+    ToolError {
+        code: "too_late".to_owned(),
+        message: "The task was finished or stopped before this call; it was not run.".to_owned(),
+        hint: "Make what a task needs before finish_task, not with it.".to_owned(),
+        state_modified: StateModified::No,
+    }
+}
+
+fn too_many(place: usize) -> ToolError {
+    ToolError {
+        code: "too_many_calls".to_owned(),
+        message: format!("This is call {} of one answer; {MAX_CALLS} are performed. It was not run.", place + 1),
+        hint: "Make it again in the next answer.".to_owned(),
+        state_modified: StateModified::No,
     }
 }
 

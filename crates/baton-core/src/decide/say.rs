@@ -9,6 +9,9 @@ use baton_proto::{
     Selection, SessionEvent, TaskId, Trust, TurnId, WorkspaceId,
 };
 
+/// Tasks of a session that haven't ended, at most: its state stays small whatever is asked of it.
+const MAX_OPEN_TASKS: usize = 40;
+
 pub(super) fn new_session(
     draft: &mut Draft<'_>,
     sender: &ActingDevice,
@@ -129,14 +132,27 @@ pub(super) fn new_task(
         ));
     }
     workspace_is_free(draft)?;
-    if let Some(active) = draft.state.active_task().map(|task| task.id) {
-        stop::set_phase(draft, active, Phase::Paused, Some(words::put_aside(draft.state.language).to_owned()));
+    if draft.state.stack.len() >= MAX_OPEN_TASKS {
+        return Err(ErrorBody::new(
+            ErrorCode::TooLarge,
+            format!("A session keeps at most {MAX_OPEN_TASKS} open tasks."),
+            "Resume or cancel some of them first, or open another session.",
+        ));
     }
     let goal = if description.trim().is_empty() { title } else { description };
     entitle(draft, title);
     let task_id = create_task(draft, title, goal, acceptance);
+    put_others_aside(draft, task_id);
     start_turn(draft, sender, task_id, goal, None);
     Ok(())
+}
+
+/// One task is worked on at a time; a switch pauses the others (T5).
+pub(super) fn put_others_aside(draft: &mut Draft<'_>, task_id: TaskId) {
+    let others: Vec<_> = draft.state.stack.iter().copied().filter(|id| *id != task_id).collect();
+    for other in others {
+        stop::set_phase(draft, other, Phase::Paused, Some(words::put_aside(draft.state.language).to_owned()));
+    }
 }
 
 /// One executor per workspace (E6): while another session's turn is open there, this one is told so.
@@ -177,7 +193,12 @@ fn create_task(draft: &mut Draft<'_>, title: &str, goal: &str, acceptance: &[Str
 fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, text: &str, selection: Option<&Selection>) {
     let turn_id = draft.at.ids.fresh();
     let message_id = add_message(draft, sender, Some(turn_id), Some(task_id), text, selection);
-    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id: Some(message_id), literal: false });
+    open_turn(draft, turn_id, task_id, Some(message_id));
+}
+
+/// Opens a turn on a task, which is worked on from here.
+pub(super) fn open_turn(draft: &mut Draft<'_>, turn_id: TurnId, task_id: TaskId, message_id: Option<MessageId>) {
+    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id, literal: false });
     let planned = draft.state.tasks.get(&task_id).is_some_and(|task| !task.steps.is_empty());
     stop::set_phase(draft, task_id, if planned { Phase::Executing } else { Phase::Planning }, None);
 }
@@ -206,7 +227,14 @@ fn add_message(
 /// Input in the middle of a turn (T10). It is read before the next model call. An open question of the agent's takes it as the answer;
 /// open approvals are set aside, since what they asked may no longer be wanted: they can't be approved any more, and the agent asks anew.
 fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, text: &str, selection: Option<&Selection>, delivery: Delivery) {
-    let task_id = draft.state.open_turn().and_then(|turn| turn.task_id);
+    let (literal, turn_task) = draft.state.open_turn().map_or((false, None), |turn| (turn.literal, turn.task_id));
+    // No model reads along with a literal request; what is said meanwhile is taken up as soon as it is done.
+    let task_id = if literal {
+        let active = draft.state.active_task().map(|task| task.id);
+        Some(active.unwrap_or_else(|| create_task(draft, text, text, &[])))
+    } else {
+        turn_task
+    };
     let message_id = add_message(draft, sender, Some(turn_id), task_id, text, selection);
     draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery });
     let questions: Vec<_> =
@@ -214,7 +242,8 @@ fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, text: &s
     if let [only] = questions.as_slice() {
         answers::settle_question(draft, sender, *only, text);
     }
-    answers::set_approvals_aside(draft, "The user said something new before this was decided.");
+    let reason = words::something_new_was_said(draft.state.language);
+    answers::set_approvals_aside(draft, reason);
 }
 
 /// A slash command: one call, asked for word by word (R7).

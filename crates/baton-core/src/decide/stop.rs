@@ -14,7 +14,13 @@ pub(super) enum Kind {
 /// Stopping is always possible, from any end (requirements, "Who may do what").
 pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option<TaskId>, kind: Kind) -> Result<(), ErrorBody> {
     let open = draft.state.open_turn().map(|turn| (turn.id, turn.task_id, turn.stop.is_some()));
-    let task = task_id.or_else(|| open.and_then(|turn| turn.1)).or_else(|| draft.state.active_task().map(|task| task.id));
+    let active = draft.state.active_task().map(|task| (task.id, task.phase));
+    let task = task_id.or_else(|| match open {
+        Some((_, Some(task), _)) => Some(task),
+        // A literal request works on no task; one that was asked for meanwhile, and hasn't begun, is meant too.
+        Some((_, None, _)) => active.filter(|(_, phase)| *phase == Phase::Idle).map(|(id, _)| id),
+        None => active.map(|(id, _)| id),
+    });
     let (reason, phase) = match kind {
         Kind::Cancel => (words::stopped(draft.state.language, &sender.name), Phase::Cancelled),
         Kind::Pause => (words::paused(draft.state.language, &sender.name), Phase::Paused),
@@ -83,11 +89,11 @@ pub(super) fn resume(draft: &mut Draft<'_>, task_id: Option<TaskId>) -> Result<(
     if task.phase.is_ended() {
         return Err(ErrorBody::new(ErrorCode::IllegalTransition, "That task has ended.", "Say what you want done, and a new one begins."));
     }
-    let (task_id, planned) = (task.id, !task.steps.is_empty());
+    let task_id = task.id;
     say::workspace_is_free(draft)?;
+    say::put_others_aside(draft, task_id);
     let turn_id = draft.at.ids.fresh();
-    draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id: None, literal: false });
-    set_phase(draft, task_id, if planned { Phase::Executing } else { Phase::Planning }, None);
+    say::open_turn(draft, turn_id, task_id, None);
     Ok(())
 }
 

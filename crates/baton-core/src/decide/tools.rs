@@ -2,11 +2,16 @@ use super::{answers, devices};
 use crate::context::OfferedTool;
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, ToolCall, Waiting};
+use crate::words;
 use baton_proto::{
     ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, QuestionKind,
     Reconciliation, Risk, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
 };
 use serde_json::Value;
+
+/// Tries of a call whose device dies each time it runs, before it is given up: it may be what kills the device (C11). Only interrupted
+/// tries count; a hub that restarts plans nothing anew (C44).
+const MAX_ATTEMPTS: u32 = 5;
 
 /// A call as it is put forward, before anything is decided on it.
 pub(super) struct Proposal {
@@ -84,7 +89,8 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         return;
     }
     let arguments = call.arguments.to_string();
-    let preview = prepared.map_or(arguments, |prepared| prepared.preview.clone());
+    // Nobody is asked to approve what isn't shown.
+    let preview = prepared.map(|prepared| prepared.preview.clone()).filter(|preview| !preview.trim().is_empty()).unwrap_or(arguments);
     if preview.len() > MAX_PREVIEW_BYTES {
         let error = ToolError {
             code: "too_large_to_show".to_owned(),
@@ -105,7 +111,10 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         argument_digest: Digest::of_json(&call.arguments),
         file_digests: prepared.map(|prepared| prepared.digests.clone()).unwrap_or_default(),
         risk: call.risk,
-        risk_reason: prepared.map_or_else(|| format!("The tool '{}' is declared so.", call.tool), |prepared| prepared.risk_reason.clone()),
+        risk_reason: prepared
+            .map(|prepared| prepared.risk_reason.clone())
+            .filter(|reason| !reason.trim().is_empty())
+            .unwrap_or_else(|| words::declared_risk(draft.state.language, &call.tool)),
         preview,
         directory: prepared.and_then(|prepared| prepared.directory.clone()),
         device_id: call.terms.device_id,
@@ -139,12 +148,12 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
     if !acting || call.attempt != attempt || call.terms.device_id != Some(device) {
         return;
     }
-    if let CallStage::Unknown { waiting: Waiting::Human { question_id }, .. } = call.stage {
-        if matches!(outcome, Outcome::Interrupted { .. }) {
-            return;
-        }
-        draft.emit(SessionEvent::QuestionVoided { question_id, reason: "The device reported the outcome itself.".to_owned() });
+    // A device repeats its word until it is acknowledged; that it was interrupted is known already.
+    let known_as_interrupted = matches!(call.stage, CallStage::Unknown { waiting: Waiting::Human { .. } | Waiting::Lookup, .. });
+    if known_as_interrupted && matches!(outcome, Outcome::Interrupted { .. }) {
+        return;
     }
+    withdraw_question(draft, &call);
     match outcome {
         Outcome::Succeeded(result) => {
             let baseline = result.baseline.clone();
@@ -154,7 +163,8 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
             }
         }
         Outcome::Failed { error, result } => {
-            let repeatable = call.terms.effect == Effect::Read && error.code == "device_busy" && attempt < 3;
+            let stopping = matches!(call.stage, CallStage::Cancelling { .. });
+            let repeatable = !stopping && call.terms.effect == Effect::Read && error.code == "device_busy" && attempt < 3;
             if repeatable {
                 draft.emit(SessionEvent::ToolAttemptFailed { call_id, attempt, error: error.clone() });
                 draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
@@ -174,6 +184,14 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
             draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: result.clone() });
         }
         Outcome::Interrupted { known } => interrupted(draft, call_id, known),
+    }
+}
+
+/// The device knows better after all, so nobody needs to be asked any more.
+pub(super) fn withdraw_question(draft: &mut Draft<'_>, call: &ToolCall) {
+    if let CallStage::Unknown { waiting: Waiting::Human { question_id }, .. } = call.stage {
+        let reason = words::device_reported(draft.state.language).to_owned();
+        draft.emit(SessionEvent::QuestionVoided { question_id, reason });
     }
 }
 
@@ -200,6 +218,10 @@ pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, known: &str) {
 fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
     let (call_id, attempt) = (call.id, call.attempt);
     if matches!(call.terms.effect, Effect::Read | Effect::Idempotent) {
+        if attempt >= MAX_ATTEMPTS {
+            draft.emit(SessionEvent::ToolFailed { call_id, attempt, error: interrupted_each_time(call, known), result: None });
+            return;
+        }
         draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::Repeatable });
         draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
         return;
@@ -209,10 +231,19 @@ fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
         kind: QuestionKind::Outcome,
         call_id,
         task_id: call.task_id,
-        text: crate::words::outcome_question(draft.state.language, &call.tool, &call.arguments),
+        text: words::outcome_question(draft.state.language, &call.tool, &call.arguments),
         options: answers::OUTCOME_OPTIONS.map(str::to_owned).to_vec(),
         known: Some(known.to_owned()),
     });
+}
+
+fn interrupted_each_time(call: &ToolCall, known: &str) -> ToolError {
+    ToolError {
+        code: "interrupted".to_owned(),
+        message: format!("The device died each of the {} times that this ran. {known}", call.attempt),
+        hint: "Don't repeat it as it is: it may be what kills the device. Look at what is there, and find another way.".to_owned(),
+        state_modified: if call.terms.effect == Effect::Read { StateModified::No } else { StateModified::Unknown },
+    }
 }
 
 /// The tool's lookup answered.
@@ -223,7 +254,13 @@ pub(super) fn probed(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, devic
         return;
     }
     match finding {
-        Finding::Happened { result } => draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() }),
+        Finding::Happened { result } => {
+            let baseline = result.baseline.clone();
+            draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() });
+            if let Some(baseline) = baseline {
+                devices::workspace_seen(draft, &baseline, Some(call_id));
+            }
+        }
         Finding::NotHappened => {
             draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::NotHappened });
             draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });

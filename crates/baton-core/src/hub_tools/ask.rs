@@ -75,7 +75,8 @@ pub(super) fn perform_propose(draft: &mut Draft<'_>, call: &ToolCall) -> Result<
 
 /// The user's word on a proposed goal: yes makes a new version, anything else leaves the goal as it is (T6).
 pub(super) fn intent_decided(draft: &mut Draft<'_>, call: &ToolCall, answer: &str) -> String {
-    let accepted = words::intent_question(draft.state.language, "", "").1.first().is_some_and(|yes| yes == answer);
+    let shown = call.question.and_then(|id| draft.state.questions.get(&id)).and_then(|question| question.options.first());
+    let accepted = shown.is_some_and(|yes| yes == answer) || words::is_yes(answer);
     let (Some(task_id), Ok(change)) = (call.task_id, read::<Change>(&call.arguments)) else { return format!("The user answers: {answer}") };
     if !accepted {
         return format!("The goal stays as it is. The user answers: {answer}");

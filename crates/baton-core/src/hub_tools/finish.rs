@@ -33,10 +33,19 @@ pub(super) fn perform(draft: &mut Draft<'_>, call: &ToolCall) -> Result<Done, To
             "Finish them with finish_step, or set a plan without them, then finish the task.",
         ));
     }
+    if draft.state.open_turn().is_some_and(|turn| !turn.unread.is_empty()) {
+        return Err(refusal(
+            "illegal_transition",
+            "The user has said something new meanwhile.",
+            "Read it, then decide whether the task is done.",
+        ));
+    }
     if draft.state.unsettled_calls().any(|other| other.id != call.id) {
         return Err(refusal("illegal_transition", "Other calls are still under way.", "Wait for their results, then finish the task."));
     }
-    conclude(draft, task_id, Some(&finish.summary));
+    if !conclude(draft, task_id, Some(&finish.summary)) {
+        return Err(refusal("illegal_transition", "The task can't be finished in the phase it is in.", "Stop here."));
+    }
     if !said_something(draft) {
         let message_id: MessageId = draft.at.ids.fresh();
         draft.emit(SessionEvent::MessageAdded {

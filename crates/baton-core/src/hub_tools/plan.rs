@@ -8,6 +8,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 const MAX_STEPS: usize = 30;
+/// Steps of a task, finished ones included, over all its plans.
+const MAX_STEPS_OF_A_TASK: usize = 100;
 
 pub(super) fn set_plan() -> ModelTool {
     ModelTool {
@@ -57,6 +59,9 @@ struct GivenStep {
 pub(super) fn perform_set_plan(draft: &mut Draft<'_>, call: &ToolCall) -> Result<Done, ToolError> {
     let task_id = task_of(call)?;
     let plan: Plan = read(&call.arguments)?;
+    if plan.steps.is_empty() || plan.steps.len() > MAX_STEPS {
+        return Err(refusal("invalid_plan", format!("A plan has 1 to {MAX_STEPS} steps."), "Make each step larger."));
+    }
     let mut ids = BTreeSet::new();
     if let Some(double) = plan.steps.iter().find(|step| !ids.insert(step.id.clone())) {
         return Err(refusal("invalid_plan", format!("The step id '{}' occurs twice.", double.id), "Give each step an id of its own."));
@@ -70,6 +75,13 @@ pub(super) fn perform_set_plan(draft: &mut Draft<'_>, call: &ToolCall) -> Result
         .filter(|step| step.status == StepStatus::Done)
         .map(|step| step.id.clone())
         .collect();
+    if done.len() + plan.steps.len() > MAX_STEPS_OF_A_TASK {
+        return Err(refusal(
+            "invalid_plan",
+            format!("With the finished ones, a task has at most {MAX_STEPS_OF_A_TASK} steps."),
+            "Finish this task, and say what is left.",
+        ));
+    }
     for step in &plan.steps {
         if let Some(missing) = step.depends_on.iter().find(|id| !ids.contains(*id) && !done.contains(*id)) {
             return Err(refusal(

@@ -119,6 +119,8 @@ pub struct ModelCall {
     /// Failures that count towards giving up; restarts of the hub don't (C44).
     pub failures: u32,
     pub stage: ModelStage,
+    /// What somebody else changed in the workspace, told in this request (E7). Kept until it is answered, so that each attempt tells it.
+    pub news: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -111,6 +111,11 @@ impl ToolCall {
 
     /// Whether an effect may be under way that outlasts a switch of device (H6).
     pub const fn is_lasting_in_flight(&self) -> bool {
-        self.terms.lasting && matches!(self.stage, CallStage::Started { .. } | CallStage::Unknown { .. } | CallStage::Cancelling { .. })
+        // A planned one may have reached its device already.
+        self.terms.lasting
+            && matches!(
+                self.stage,
+                CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { .. } | CallStage::Cancelling { .. }
+            )
     }
 }
