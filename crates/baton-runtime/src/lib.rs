@@ -1,1 +1,27 @@
+//! The hub's engine (architecture.md): load the state, let the core decide, append, perform what is owed, and take the outcomes back.
+//!
+//! One owner task a session, so that nothing needs a lock across an await. The log is the truth; channels are hints. This room knows
+//! nothing of HTTP, nor of what is inside a device.
 
+mod clock;
+mod directory;
+mod error;
+mod hub;
+mod link;
+mod live;
+mod model_call;
+mod owner;
+mod pairing;
+mod reading;
+mod secret;
+mod subscription;
+mod tools;
+
+pub use clock::{Clock, SystemClock};
+pub use directory::Identity;
+pub use error::HubError;
+pub use hub::{Hub, HubConfig};
+pub use link::{Link, LinkFrame, LinkFrames};
+pub use pairing::MadeInvitation;
+pub use secret::random_token;
+pub use subscription::{Subscription, SubscriptionItem};

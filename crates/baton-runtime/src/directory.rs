@@ -1,0 +1,301 @@
+//! Users and their devices: who a token belongs to, who is connected, what each device offers (H9, O3).
+
+use crate::clock::Clock;
+use crate::error::{HubError, told};
+use crate::link::{Connected, LinkFrame};
+use crate::secret::hash;
+use baton_core::user::{User, UserCommand, unknown_invitation};
+use baton_core::{ActingDevice, Ids, OfferedTool, Surroundings};
+use baton_proto::{
+    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, UserEvent, UserId, Workspace,
+};
+use baton_store::{Append, EventRow, HeadWrite, Store, StoreError, StreamId, StreamKind};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::broadcast;
+
+/// Events of a user's stream that are read in one go.
+const PAGE: u32 = 500;
+
+/// Whose token it was: a device, and the user it belongs to. Name, trust and type are looked up at each use, since they may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub user_id: UserId,
+    pub device_id: DeviceId,
+}
+
+#[derive(Debug)]
+pub(crate) struct Directory {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    known: RwLock<Known>,
+    /// Serialises writes to users' streams; they are rare and short.
+    writing: tokio::sync::Mutex<()>,
+    notices: broadcast::Sender<(UserId, Changed)>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    users: HashMap<UserId, Entry>,
+    tokens: HashMap<Digest, Identity>,
+    links: HashMap<DeviceId, Vec<Connected>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    user: User,
+    around: Arc<Surroundings>,
+}
+
+impl Directory {
+    /// Reads every user's stream. Users are few; sessions are read when they are needed.
+    pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+        let mut known = Known::default();
+        for head in store.all(StreamKind::User).await? {
+            let mut user = User::empty(UserId(head.stream.id));
+            loop {
+                let page = store.read(head.user, head.stream, user.seq, PAGE).await?;
+                if page.is_empty() {
+                    break;
+                }
+                for stored in page {
+                    user.apply(&Event::<UserEvent>::decode(&stored.event)?);
+                }
+            }
+            known.put(user);
+        }
+        Ok(Self { store, clock, known: RwLock::new(known), writing: tokio::sync::Mutex::new(()), notices: broadcast::channel(256).0 })
+    }
+
+    pub(crate) fn notices(&self) -> broadcast::Receiver<(UserId, Changed)> {
+        self.notices.subscribe()
+    }
+
+    /// Tells a user's ends that a list they may be showing is out of date.
+    pub(crate) fn notify(&self, user: UserId, what: Changed) {
+        // Nobody listening is no failure.
+        let _ = self.notices.send((user, what));
+    }
+
+    pub(crate) fn users(&self) -> Vec<(UserId, String)> {
+        let mut users: Vec<_> = self.read().users.values().map(|entry| (entry.user.id, entry.user.name.clone())).collect();
+        users.sort();
+        users
+    }
+
+    pub(crate) fn identify(&self, token: &str) -> Option<Identity> {
+        self.read().tokens.get(&hash(token)).copied()
+    }
+
+    pub(crate) fn record(&self, who: Identity) -> Option<DeviceRecord> {
+        let known = self.read();
+        let device = known.users.get(&who.user_id)?.user.devices.get(&who.device_id)?;
+        device.is_active().then(|| device.record.clone())
+    }
+
+    pub(crate) fn acting(&self, who: Identity) -> Option<ActingDevice> {
+        self.around(who.user_id).devices.get(&who.device_id).cloned()
+    }
+
+    pub(crate) fn around(&self, user: UserId) -> Arc<Surroundings> {
+        self.read().users.get(&user).map(|entry| Arc::clone(&entry.around)).unwrap_or_default()
+    }
+
+    pub(crate) fn workspaces(&self, user: UserId) -> Vec<Workspace> {
+        self.around(user).workspaces.clone()
+    }
+
+    pub(crate) fn views(&self, who: Identity) -> Vec<DeviceView> {
+        let known = self.read();
+        let Some(entry) = known.users.get(&who.user_id) else { return Vec::new() };
+        let mut views: Vec<_> = entry
+            .user
+            .devices
+            .values()
+            .filter(|device| device.is_active())
+            .map(|device| known.view(&device.record, who.device_id))
+            .collect();
+        views.sort_by_key(|view| view.paired_at);
+        views
+    }
+
+    /// The user whose open invitation has that secret.
+    pub(crate) fn invited_by(&self, secret_hash: &Digest) -> Result<UserId, ErrorBody> {
+        let now = self.clock.now();
+        let known = self.read();
+        let found = known.users.values().find(|entry| {
+            entry.user.invitations.values().any(|invitation| invitation.secret_hash == *secret_hash && invitation.expires_at > now)
+        });
+        found.map(|entry| entry.user.id).ok_or_else(unknown_invitation)
+    }
+
+    /// Decides and appends; what is answered is durable.
+    pub(crate) async fn submit(&self, user: UserId, command: UserCommand) -> Result<Vec<Event<UserEvent>>, ErrorBody> {
+        let _writing = self.writing.lock().await;
+        let now = self.clock.now();
+        let mut state = self.read().users.get(&user).map_or_else(|| User::empty(user), |entry| entry.user.clone());
+        let events = state.decide(&command, now, &Ids::new(now, self.clock.random()))?;
+        if events.is_empty() {
+            return Ok(events);
+        }
+        let mut rows = Vec::with_capacity(events.len());
+        for event in &events {
+            let bytes = serde_json::to_vec(event)
+                .map_err(|error| ErrorBody::new(ErrorCode::Internal, format!("An event can't be written: {error}."), "Report this."))?;
+            rows.push(EventRow { kind: baton_proto::EventBody::name(&event.body).to_owned(), event: bytes, upserts: b"[]".to_vec() });
+        }
+        let append = Append {
+            stream: StreamId { kind: StreamKind::User, id: user.0 },
+            user,
+            expected_seq: state.seq,
+            fence: self.store.incarnation(),
+            rows,
+            head: HeadWrite { epoch: 0, active: false, wake_at: None, updated_at: now, summary: b"{}".to_vec() },
+            operation: None,
+        };
+        self.store.append(append).await.map_err(|error: StoreError| told(&HubError::Store(error)))?;
+        for event in &events {
+            state.apply(event);
+        }
+        let revoked: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event.body {
+                UserEvent::DeviceRevoked { device_id } => Some(device_id),
+                _ => None,
+            })
+            .collect();
+        let mut dropped = Vec::new();
+        {
+            let mut known = self.write();
+            known.put(state);
+            for device in revoked {
+                known.tokens.retain(|_, identity| identity.device_id != device);
+                dropped.extend(known.links.remove(&device).unwrap_or_default());
+            }
+            known.refresh(user);
+        }
+        for link in dropped {
+            link.close("This device was revoked. Pair it again to use it.");
+        }
+        self.notify(user, Changed::Devices);
+        Ok(events)
+    }
+
+    /// A connection of a device opens; returns whether it is its first.
+    pub(crate) fn attach(&self, who: Identity, link: Connected) -> bool {
+        let mut known = self.write();
+        let links = known.links.entry(who.device_id).or_default();
+        links.push(link);
+        let first = links.len() == 1;
+        known.refresh(who.user_id);
+        drop(known);
+        if first {
+            self.notify(who.user_id, Changed::Devices);
+        }
+        first
+    }
+
+    /// A connection ends; returns whether it was the device's last.
+    pub(crate) fn detach(&self, who: Identity, link: u64) -> bool {
+        let mut known = self.write();
+        let last = match known.links.get_mut(&who.device_id) {
+            None => true,
+            Some(links) => {
+                links.retain(|known| known.id != link);
+                links.is_empty()
+            }
+        };
+        if last {
+            known.links.remove(&who.device_id);
+        }
+        known.refresh(who.user_id);
+        drop(known);
+        if last {
+            self.notify(who.user_id, Changed::Devices);
+        }
+        last
+    }
+
+    /// Sends to the connection of a device that acts, which is its newest; returns which one took it.
+    pub(crate) fn send(&self, device: DeviceId, frame: HubFrame) -> Option<u64> {
+        let known = self.read();
+        let link = known.links.get(&device)?.last()?;
+        link.try_send(frame).then_some(link.id)
+    }
+
+    /// The connection that would take a frame for a device.
+    pub(crate) fn acting_link(&self, device: DeviceId) -> Option<u64> {
+        self.read().links.get(&device)?.last().map(|link| link.id)
+    }
+
+    pub(crate) fn send_to_all(&self, device: DeviceId, frame: &HubFrame) {
+        for link in self.read().links.get(&device).into_iter().flatten() {
+            link.try_send(frame.clone());
+        }
+    }
+
+    /// Ends every connection, for a stop of the hub.
+    pub(crate) fn close_all(&self, reason: &str) {
+        let links: Vec<_> = self.write().links.drain().flat_map(|(_, links)| links).collect();
+        for link in links {
+            let _ = link.sender.try_send(LinkFrame::Frame(Box::new(HubFrame::Bye { reason: reason.to_owned(), retry_after_s: 1 })));
+            link.close(reason);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        // A panic while the lock was held can't have left these maps half-written in a way that matters more than going on.
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn put(&mut self, user: User) {
+        let id = user.id;
+        for (device_id, device) in &user.devices {
+            if device.is_active() {
+                self.tokens.insert(device.token_hash.clone(), Identity { user_id: id, device_id: *device_id });
+            }
+        }
+        self.users.insert(id, Entry { user, around: Arc::default() });
+        self.refresh(id);
+    }
+
+    fn refresh(&mut self, user: UserId) {
+        let Some(entry) = self.users.get_mut(&user) else { return };
+        let active: Vec<_> = entry.user.devices.values().filter(|device| device.is_active()).map(|device| &device.record).collect();
+        let online: BTreeSet<DeviceId> = active.iter().map(|record| record.device_id).filter(|id| self.links.contains_key(id)).collect();
+        let devices = active.iter().map(|record| (record.device_id, acting(record))).collect();
+        let mut offers: BTreeMap<String, Vec<OfferedTool>> = BTreeMap::new();
+        for record in &active {
+            for spec in &record.tools {
+                offers.entry(spec.name.clone()).or_default().push(OfferedTool { device_id: record.device_id, spec: spec.clone() });
+            }
+        }
+        let workspaces = active.iter().flat_map(|record| record.workspaces.iter().cloned()).collect();
+        entry.around = Arc::new(Surroundings { online, devices, offers, workspaces });
+    }
+
+    fn view(&self, record: &DeviceRecord, own: DeviceId) -> DeviceView {
+        DeviceView {
+            device_id: record.device_id,
+            name: record.name.clone(),
+            client_type: record.client_type,
+            trust: record.trust,
+            online: self.links.contains_key(&record.device_id),
+            paired_at: record.paired_at,
+            revoked_at: record.revoked_at,
+            own: record.device_id == own,
+            workspaces: record.workspaces.clone(),
+            tools: record.tools.iter().map(|tool| tool.name.clone()).collect(),
+        }
+    }
+}
+
+fn acting(record: &DeviceRecord) -> ActingDevice {
+    ActingDevice { device_id: record.device_id, name: record.name.clone(), client_type: record.client_type, trust: record.trust }
+}

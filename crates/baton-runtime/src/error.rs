@@ -1,0 +1,42 @@
+use baton_proto::{ErrorBody, ErrorCode, EventError};
+use baton_store::StoreError;
+
+/// Why the hub can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Data that this version doesn't understand; it is left as it is (O6).
+    #[error("Stored data can't be used: {0}")]
+    Unreadable(#[from] EventError),
+    #[error("The operating system gives no randomness. Nothing safe can be done without it.")]
+    NoRandomness,
+}
+
+/// What an end is told when the store or stored data fails.
+pub(crate) fn told(error: &HubError) -> ErrorBody {
+    match error {
+        HubError::Store(StoreError::Full) => {
+            ErrorBody::new(ErrorCode::StorageFailed, "The hub's disk is full; nothing was accepted.", "Free some space and send it again.")
+        }
+        HubError::Store(StoreError::Closed) => {
+            ErrorBody::new(ErrorCode::ShuttingDown, "The hub is stopping.", "Send it again in a moment.")
+        }
+        HubError::Store(error) => {
+            tracing::error!(%error, "the store failed");
+            ErrorBody::new(
+                ErrorCode::StorageFailed,
+                "The hub can't write to its store; nothing was accepted.",
+                "Look at the hub's log; restart it when the disk is well.",
+            )
+        }
+        HubError::Unreadable(error) => ErrorBody::new(
+            ErrorCode::UnsupportedVersion,
+            format!("This session can't be read: {error}."),
+            "Run the version of Baton that wrote it.",
+        ),
+        HubError::NoRandomness => {
+            ErrorBody::new(ErrorCode::Internal, "The hub's machine gives no randomness.", "Look at the hub's machine.")
+        }
+    }
+}

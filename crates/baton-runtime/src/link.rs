@@ -1,0 +1,369 @@
+//! One connection of a device: what it says goes to the owners of its sessions, what they owe it comes back (F7, D4).
+
+use crate::directory::Identity;
+use crate::hub::{Hub, Shared};
+use crate::live::Delta;
+use crate::owner::Input;
+use crate::subscription::{Subscription, SubscriptionItem};
+use baton_core::Command;
+use baton_core::user::UserCommand;
+use baton_proto::{
+    CallId, Capabilities, ClientFrame, DeltaPart, ErrorBody, ErrorCode, HEARTBEAT_S, HubFrame, Limits, Operation, RunningCall,
+    RunningState, SessionId, ToolSpec, Workspace,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// Frames that may wait for one connection. What doesn't fit is not buffered: subscriptions wait and catch up from the log, and a
+/// device that doesn't take its calls is given them again when it reconnects.
+const WAITING_FRAMES: usize = 256;
+/// Sessions that one connection may follow at once.
+const MAX_SUBSCRIPTIONS: usize = 64;
+
+static NEXT_LINK: AtomicU64 = AtomicU64::new(1);
+
+/// What a connection is to send, or that it is to end.
+#[derive(Debug)]
+pub enum LinkFrame {
+    Frame(Box<HubFrame>),
+    Close { reason: String },
+}
+
+/// The directory's end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Connected {
+    pub(crate) id: u64,
+    pub(crate) sender: mpsc::Sender<LinkFrame>,
+    closing: mpsc::Sender<String>,
+}
+
+impl Connected {
+    /// A connection that takes no more is too slow to act; it is closed, and what it missed is sent again when it is back.
+    pub(crate) fn try_send(&self, frame: HubFrame) -> bool {
+        match self.sender.try_send(LinkFrame::Frame(Box::new(frame))) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.close("The connection takes frames too slowly.");
+                false
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+
+    pub(crate) fn close(&self, reason: &str) {
+        let _ = self.closing.try_send(reason.to_owned());
+    }
+}
+
+/// The hub's side of one connection. Dropping it detaches the device.
+#[derive(Debug)]
+pub struct Link {
+    shared: Arc<Shared>,
+    hub: Arc<Hub>,
+    who: Identity,
+    id: u64,
+    sender: mpsc::Sender<LinkFrame>,
+    subscriptions: HashMap<SessionId, JoinHandle<()>>,
+    notices: JoinHandle<()>,
+}
+
+impl Hub {
+    /// Takes up a connection whose first frame was `hello`. Frames for it come out of the receiver.
+    pub async fn connect(self: &Arc<Self>, who: Identity, hello: ClientFrame) -> Result<(Link, LinkFrames), ErrorBody> {
+        let ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, cursors, running } = hello else {
+            return Err(ErrorBody::invalid("The first frame of a connection is `hello`."));
+        };
+        if protocol != baton_proto::PROTOCOL_VERSION {
+            return Err(ErrorBody::new(
+                ErrorCode::UnsupportedVersion,
+                format!("The end speaks version {protocol} of the protocol, this hub speaks {}.", baton_proto::PROTOCOL_VERSION),
+                "Update whichever is older.",
+            ));
+        }
+        let record =
+            self.device(who).ok_or_else(|| ErrorBody::new(ErrorCode::Unauthenticated, "This device isn't paired.", "Pair it first."))?;
+        if client_type != record.client_type {
+            return Err(ErrorBody::invalid("The connection names another client type than the token's device."));
+        }
+        self.describe(who, capabilities, tools, workspaces).await?;
+        let (sender, frames) = mpsc::channel(WAITING_FRAMES);
+        let (closing, closed) = mpsc::channel(1);
+        let id = NEXT_LINK.fetch_add(1, Ordering::Relaxed);
+        let welcome = HubFrame::Welcome {
+            device_id: record.device_id,
+            user_id: who.user_id,
+            name: record.name,
+            trust: record.trust,
+            heartbeat_s: HEARTBEAT_S,
+            limits: Limits::default(),
+            hub: self.info(),
+        };
+        // The first frame of a fresh channel always fits.
+        let _ = sender.try_send(LinkFrame::Frame(Box::new(welcome)));
+        self.shared.directory.attach(who, Connected { id, sender: sender.clone(), closing });
+        let notices = tokio::spawn(forward_notices(Arc::clone(&self.shared), who, sender.clone()));
+        let mut link =
+            Link { shared: Arc::clone(&self.shared), hub: Arc::clone(self), who, id, sender, subscriptions: HashMap::new(), notices };
+        link.report(running).await;
+        for (session, after) in cursors {
+            link.subscribe(session, Some(after)).await;
+        }
+        Ok((link, LinkFrames { frames, closed }))
+    }
+
+    /// Keeps what a device offers. A tool that can't be offered is refused with its reason.
+    async fn describe(
+        &self,
+        who: Identity,
+        capabilities: Capabilities,
+        tools: Vec<ToolSpec>,
+        workspaces: Vec<Workspace>,
+    ) -> Result<(), ErrorBody> {
+        let mut names = std::collections::BTreeSet::new();
+        for tool in &tools {
+            let twice = (!names.insert(tool.name.clone())).then(|| format!("the tool '{}' is offered twice", tool.name));
+            if let Some(problem) = twice.or_else(|| self.shared.checks.problem(tool)) {
+                return Err(ErrorBody::invalid(format!("A tool can't be registered: {problem}.")));
+            }
+        }
+        let workspaces = workspaces.into_iter().map(|workspace| Workspace { device_id: Some(who.device_id), ..workspace }).collect();
+        let command = UserCommand::Describe { device: who.device_id, capabilities, tools, workspaces };
+        self.shared.directory.submit(who.user_id, command).await.map(|_| ())
+    }
+}
+
+/// What comes out of a link: frames, or the word that it is to end.
+#[derive(Debug)]
+pub struct LinkFrames {
+    frames: mpsc::Receiver<LinkFrame>,
+    closed: mpsc::Receiver<String>,
+}
+
+impl LinkFrames {
+    /// The next thing to do with the connection; `None` when the link is gone.
+    pub async fn next(&mut self) -> Option<LinkFrame> {
+        tokio::select! {
+            biased;
+            Some(reason) = self.closed.recv() => Some(LinkFrame::Close { reason }),
+            frame = self.frames.recv() => frame,
+        }
+    }
+}
+
+impl Link {
+    pub const fn identity(&self) -> Identity {
+        self.who
+    }
+
+    /// Takes one frame of the client's. An error is for the client to read; the connection goes on.
+    pub async fn receive(&mut self, frame: ClientFrame) -> Result<(), ErrorBody> {
+        let device = self.who.device_id;
+        match frame {
+            ClientFrame::Hello { .. } => return Err(ErrorBody::invalid("`hello` is the first frame only.")),
+            ClientFrame::Subscribe { session_id, after } => self.subscribe(session_id, after).await,
+            ClientFrame::Unsubscribe { session_id } => {
+                if let Some(task) = self.subscriptions.remove(&session_id) {
+                    task.abort();
+                }
+            }
+            ClientFrame::Op { operation } => self.operate(operation)?,
+            ClientFrame::Heartbeat { capabilities, .. } => {
+                if let (Some(capabilities), Some(record)) = (capabilities, self.hub.device(self.who)) {
+                    self.hub.describe(self.who, capabilities, record.tools, record.workspaces).await?;
+                }
+            }
+            ClientFrame::ToolStarted { session_id, call_id, attempt } => {
+                self.command(session_id, Command::ToolStarted { call_id, attempt, device }, None).await;
+            }
+            ClientFrame::ToolProgress { session_id, call_id, attempt, text } => {
+                let text = baton_core::words::excerpt(&text, 2048);
+                self.input(session_id, Input::Progress { device, call_id, attempt, text }).await;
+            }
+            ClientFrame::Prepared { session_id, call_id, prepared } => {
+                self.command(session_id, Command::Prepared { call_id, device, prepared }, None).await;
+            }
+            ClientFrame::ToolResult { session_id, call_id, attempt, outcome } => {
+                let acknowledgement = HubFrame::ToolResultAck { session_id, call_id, attempt };
+                self.command(session_id, Command::ToolResult { call_id, attempt, device, outcome }, Some(acknowledgement)).await;
+            }
+            ClientFrame::Probed { session_id, call_id, attempt, finding } => {
+                self.command(session_id, Command::Probed { call_id, attempt, device, finding }, None).await;
+            }
+            ClientFrame::WorkspaceChanged { workspace } => self.workspace_changed(workspace).await?,
+        }
+        Ok(())
+    }
+
+    async fn workspace_changed(&self, workspace: Workspace) -> Result<(), ErrorBody> {
+        let Some(record) = self.hub.device(self.who) else { return Ok(()) };
+        let baseline = workspace.baseline.clone();
+        let id = workspace.workspace_id;
+        let mut workspaces: Vec<_> = record.workspaces.into_iter().filter(|known| known.workspace_id != id).collect();
+        workspaces.push(workspace);
+        self.hub.describe(self.who, record.capabilities, record.tools, workspaces).await?;
+        for (session, _) in self.shared.loaded(self.who.user_id) {
+            let Ok(state) = self.shared.state(self.who.user_id, session).await else { continue };
+            if state.workspace.as_ref().is_some_and(|known| known.workspace_id == id) {
+                self.command(session, Command::WorkspaceSeen { baseline: baseline.clone() }, None).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the sessions what this device's journal knows: those it names, and those that are loaded, since silence is word too.
+    async fn report(&self, running: Vec<RunningCall>) {
+        let mut by_session: BTreeMap<SessionId, Vec<(CallId, u32, RunningState)>> = BTreeMap::new();
+        for (session, _) in self.shared.loaded(self.who.user_id) {
+            by_session.entry(session).or_default();
+        }
+        for call in running {
+            by_session.entry(call.session_id).or_default().push((call.call_id, call.attempt, call.state));
+        }
+        for (session, running) in by_session {
+            self.input(session, Input::Reported { device: self.who.device_id, running }).await;
+        }
+    }
+
+    fn operate(&self, operation: serde_json::Value) -> Result<(), ErrorBody> {
+        let operation = Operation::decode(operation)?;
+        let (hub, who, sender) = (Arc::clone(&self.hub), self.who, self.sender.clone());
+        tokio::spawn(async move {
+            let reply = hub.submit(who, operation).await;
+            // A connection that is gone asks again with the same id, and gets the same outcome.
+            let _ = sender.send(LinkFrame::Frame(Box::new(HubFrame::Ack(reply)))).await;
+        });
+        Ok(())
+    }
+
+    async fn subscribe(&mut self, session: SessionId, after: Option<u64>) {
+        self.subscriptions.retain(|_, task| !task.is_finished());
+        if let Some(before) = self.subscriptions.remove(&session) {
+            before.abort();
+        }
+        if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            let error = ErrorBody::new(
+                ErrorCode::RateLimited,
+                format!("A connection follows at most {MAX_SUBSCRIPTIONS} sessions."),
+                "Unsubscribe from one first.",
+            );
+            self.say_error(Some(session), error).await;
+            return;
+        }
+        match self.hub.subscribe(self.who, session, after).await {
+            Ok(subscription) => {
+                let task = tokio::spawn(forward(subscription, session, self.sender.clone()));
+                self.subscriptions.insert(session, task);
+            }
+            Err(error) => self.say_error(Some(session), error).await,
+        }
+    }
+
+    async fn say_error(&self, session_id: Option<SessionId>, error: ErrorBody) {
+        let _ = self.sender.send(LinkFrame::Frame(Box::new(HubFrame::Error { session_id, error }))).await;
+    }
+
+    async fn command(&self, session: SessionId, command: Command, acknowledgement: Option<HubFrame>) {
+        let (done, durable) = oneshot::channel();
+        let known = self.input(session, Input::Command { command: Box::new(command), done: Some(done) }).await;
+        let Some(acknowledgement) = acknowledgement else { return };
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            // A result for a session that doesn't exist is acknowledged too: nobody will ever want it.
+            if !known || durable.await.is_ok() {
+                let _ = sender.send(LinkFrame::Frame(Box::new(acknowledgement))).await;
+            }
+        });
+    }
+
+    /// Hands an input to a session's owner; `false` when the device's user has no such session.
+    async fn input(&self, session: SessionId, input: Input) -> bool {
+        let mut input = input;
+        for _ in 0..3 {
+            match self.shared.session(self.who.user_id, session).await {
+                Ok(handle) => match handle.inputs.send(input).await {
+                    Ok(()) => return true,
+                    Err(mpsc::error::SendError(back)) => input = back,
+                },
+                Err(error) if error.code == ErrorCode::NotFound => return false,
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.notices.abort();
+        for (_, task) in self.subscriptions.drain() {
+            task.abort();
+        }
+        if self.shared.directory.detach(self.who, self.id) {
+            let (shared, who) = (Arc::clone(&self.shared), self.who);
+            // Outside a runtime, which is being torn down then, there is nobody left to tell.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move {
+                    for (_, handle) in shared.loaded(who.user_id) {
+                        let command = Box::new(Command::DeviceLost { device: who.device_id });
+                        let _ = handle.inputs.send(Input::Command { command, done: None }).await;
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Carries a subscription to its connection. A slow connection holds only its own subscriptions back: they catch up from the log.
+async fn forward(mut subscription: Subscription, session_id: SessionId, sender: mpsc::Sender<LinkFrame>) {
+    while let Some(item) = subscription.next().await {
+        let frame = match item {
+            SubscriptionItem::View(view) => HubFrame::View(view),
+            SubscriptionItem::Change(change) => HubFrame::Change(Box::new((*change).clone())),
+            SubscriptionItem::Reset { reason } => HubFrame::Reset { session_id, reason },
+            SubscriptionItem::Delta { message_id, attempt, thinking, offset, text } => HubFrame::Delta {
+                session_id,
+                message_id,
+                attempt,
+                offset,
+                part: if thinking { DeltaPart::Thinking } else { DeltaPart::Text },
+                text,
+            },
+            SubscriptionItem::Progress { call_id, attempt, text } => HubFrame::Progress { session_id, call_id, attempt, text },
+            SubscriptionItem::Failed(error) => HubFrame::Error { session_id: Some(session_id), error },
+        };
+        if sender.send(LinkFrame::Frame(Box::new(frame))).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn forward_notices(shared: Arc<Shared>, who: Identity, sender: mpsc::Sender<LinkFrame>) {
+    let mut notices = shared.directory.notices();
+    loop {
+        let what = match notices.recv().await {
+            Ok((user, what)) if user == who.user_id => what,
+            Ok(_) => continue,
+            // What was missed can only have been of one of the two kinds; sessions change most.
+            Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => baton_proto::Changed::Sessions,
+            Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+        };
+        if sender.send(LinkFrame::Frame(Box::new(HubFrame::Changed { what }))).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl From<Delta> for SubscriptionItem {
+    fn from(delta: Delta) -> Self {
+        Self::Delta {
+            message_id: delta.message_id,
+            attempt: delta.attempt,
+            thinking: delta.part == DeltaPart::Thinking,
+            offset: delta.offset,
+            text: delta.text,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One call of the model: read the dialogue back, assemble the request, pass on what is written while it is written (R3, R5).
+
+use crate::live::Live;
+use crate::tools::Checks;
+use baton_core::dialogue::{KINDS, spoken};
+use baton_core::prompt::{DIALOGUE_EVENTS, assemble};
+use baton_core::words::excerpt;
+use baton_core::{Command, Context, ModelOutcome, Session};
+use baton_model::{DeltaSink, Model};
+use baton_proto::{DeltaPart, Event, MAX_TEXT_BYTES, MessageId, ModelCallId, ModelError, ModelErrorKind, SessionEvent};
+use baton_store::{Store, StreamId, StreamKind};
+use std::sync::Arc;
+
+/// Bytes of reasoning that are kept of one answer.
+const MAX_THINKING_BYTES: usize = 6 * 1024;
+/// Bytes of one answer's arguments in all, so that the event that keeps the answer stays within its limit.
+const MAX_ALL_ARGUMENTS: usize = 48 * 1024;
+
+/// What a model call needs; taken from the owner at the moment it starts.
+pub(crate) struct ModelJob {
+    pub(crate) model_call_id: ModelCallId,
+    pub(crate) attempt: u32,
+    pub(crate) message_id: MessageId,
+    pub(crate) state: Session,
+    pub(crate) at: Context,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) live: Arc<Live>,
+}
+
+struct Sink {
+    live: Arc<Live>,
+    message_id: MessageId,
+    attempt: u32,
+}
+
+impl DeltaSink for Sink {
+    fn text(&mut self, delta: &str) {
+        self.live.add(self.message_id, self.attempt, DeltaPart::Text, delta);
+    }
+    fn thinking(&mut self, delta: &str) {
+        self.live.add(self.message_id, self.attempt, DeltaPart::Thinking, delta);
+    }
+}
+
+impl ModelJob {
+    /// Runs to the end, or is dropped in the middle, which closes the connection to the provider.
+    pub(crate) async fn run(self) -> Command {
+        let (model_call_id, attempt) = (self.model_call_id, self.attempt);
+        let outcome = match self.ask().await {
+            Ok(outcome) => outcome,
+            Err(error) => ModelOutcome::Failed(error),
+        };
+        Command::Model { model_call_id, attempt, outcome }
+    }
+
+    async fn ask(self) -> Result<ModelOutcome, ModelError> {
+        let model = self
+            .model
+            .clone()
+            .ok_or_else(|| failure(ModelErrorKind::Refused, "No model is configured.", "Start Baton with --model-url and --model."))?;
+        let stream = StreamId { kind: StreamKind::Session, id: self.state.id.0 };
+        let stored = self.store.read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS).await.map_err(|error| {
+            failure(ModelErrorKind::Unavailable, format!("The dialogue can't be read: {error}."), "Look at the hub's log.")
+        })?;
+        let mut dialogue = Vec::with_capacity(stored.len());
+        for row in stored.iter().rev() {
+            let event = Event::<SessionEvent>::decode(&row.event)
+                .map_err(|error| failure(ModelErrorKind::Refused, error.to_string(), "Look at the hub's log."))?;
+            dialogue.extend(spoken(&event));
+        }
+        let request = assemble(&self.state, &dialogue, &self.at);
+        tracing::debug!(session = %self.state.id, messages = request.messages.len(), "asking the model");
+        let mut sink = Sink { live: Arc::clone(&self.live), message_id: self.message_id, attempt: self.attempt };
+        let mut answer = model.complete(&request, &mut sink).await?;
+        if answer.text.len() > MAX_TEXT_BYTES {
+            answer.text = excerpt(&answer.text, MAX_TEXT_BYTES);
+            answer.truncated = true;
+        }
+        answer.thinking = excerpt(&answer.thinking, MAX_THINKING_BYTES);
+        let holder = self.state.workspace.as_ref().and_then(|workspace| workspace.device_id);
+        let mut left = MAX_ALL_ARGUMENTS;
+        let calls = answer
+            .calls
+            .iter()
+            .map(|call| {
+                let fits = left.checked_sub(call.arguments.len());
+                left = fits.unwrap_or(left);
+                self.checks.understand(call, fits.is_some(), &self.at.around, holder)
+            })
+            .collect();
+        Ok(ModelOutcome::Answered { model: model.name().to_owned(), answer, calls })
+    }
+}
+
+fn failure(kind: ModelErrorKind, message: impl Into<String>, hint: &str) -> ModelError {
+    ModelError { kind, message: message.into(), hint: hint.to_owned(), retry_after_ms: None }
+}

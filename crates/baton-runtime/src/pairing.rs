@@ -1,0 +1,253 @@
+//! Pairing by code and by invitation (S4): one claim, five minutes, and an approving device that was shown what asks.
+
+use crate::clock::Clock;
+use crate::directory::{Directory, Identity};
+use crate::secret::{hash, random_code, random_token};
+use baton_core::Ids;
+use baton_core::user::{UserCommand, checked_name};
+use baton_proto::{
+    Capabilities, ClientType, Credentials, Digest, ErrorBody, ErrorCode, Event, InvitationClaim, InvitationId, PAIRING_S, PairingId,
+    PairingPreview, PairingRequest, PairingStarted, PairingState, Timestamp, Trust, UserEvent, UserId,
+};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Requests that may be open at once; the oldest goes when one more comes.
+const MAX_OPEN: usize = 64;
+/// Wrong codes or secrets from one place in the time a code lives, before it has to wait (S3: from loopback too).
+const MAX_WRONG: u32 = 10;
+
+/// A made invitation; the secret is shown once.
+#[derive(Clone, Debug)]
+pub struct MadeInvitation {
+    pub invitation_id: InvitationId,
+    pub secret: String,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pairing {
+    directory: Arc<Directory>,
+    clock: Arc<dyn Clock>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    requests: Vec<Request>,
+    wrong: HashMap<IpAddr, (u32, Timestamp)>,
+}
+
+/// A device that isn't anybody's yet. Kept in memory only: after a restart it simply asks again.
+#[derive(Debug)]
+struct Request {
+    id: PairingId,
+    code: String,
+    secret_hash: Digest,
+    name: String,
+    client_type: ClientType,
+    capabilities: Capabilities,
+    expires_at: Timestamp,
+    approved: Option<(UserId, Trust)>,
+}
+
+impl Pairing {
+    pub(crate) fn new(directory: Arc<Directory>, clock: Arc<dyn Clock>) -> Self {
+        Self { directory, clock, open: Mutex::default() }
+    }
+
+    pub(crate) fn start(&self, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
+        let name = checked_name(&request.name)?;
+        let now = self.clock.now();
+        let (Some(code), Some(secret)) = (random_code(), random_token()) else { return Err(no_randomness()) };
+        let expires_at = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
+        let id = Ids::new(now, self.clock.random()).fresh();
+        let mut open = self.open();
+        open.requests.retain(|request| request.expires_at > now);
+        if open.requests.len() >= MAX_OPEN {
+            open.requests.remove(0);
+        }
+        open.requests.push(Request {
+            id,
+            code: code.clone(),
+            secret_hash: hash(&secret),
+            name,
+            client_type: request.client_type,
+            capabilities: request.capabilities,
+            expires_at,
+            approved: None,
+        });
+        Ok(PairingStarted { pairing_id: id, code: shown(&code), secret, expires_at })
+    }
+
+    pub(crate) fn preview(&self, from: IpAddr, code: &str) -> Result<PairingPreview, ErrorBody> {
+        let now = self.clock.now();
+        let mut open = self.open();
+        let request = open.find(from, code, now)?;
+        Ok(PairingPreview {
+            name: request.name.clone(),
+            client_type: request.client_type,
+            code: shown(&request.code),
+            expires_at: request.expires_at,
+        })
+    }
+
+    /// A trusted device lets a new one in.
+    pub(crate) fn approve(&self, by: Identity, from: IpAddr, code: &str, trust: Trust) -> Result<PairingPreview, ErrorBody> {
+        self.trusted(by)?;
+        let now = self.clock.now();
+        let mut open = self.open();
+        let request = open.find(from, code, now)?;
+        request.approved = Some((by.user_id, trust));
+        Ok(PairingPreview {
+            name: request.name.clone(),
+            client_type: request.client_type,
+            code: shown(&request.code),
+            expires_at: request.expires_at,
+        })
+    }
+
+    /// The new device asks what became of its request. Its token is made only now, and given once.
+    pub(crate) async fn claim(&self, from: IpAddr, id: PairingId, secret: &str) -> Result<PairingState, ErrorBody> {
+        let now = self.clock.now();
+        let secret_hash = hash(secret);
+        let (user, trust, name, client_type, capabilities) = {
+            let mut open = self.open();
+            open.may_try(from, now)?;
+            let position =
+                open.requests.iter().position(|request| request.id == id && request.secret_hash == secret_hash && request.expires_at > now);
+            let Some(position) = position else {
+                open.count_wrong(from, now);
+                return Err(ErrorBody::new(ErrorCode::NotFound, "This pairing is over or was never begun.", "Start pairing anew."));
+            };
+            match open.requests[position].approved {
+                None => return Ok(PairingState::Waiting { expires_at: open.requests[position].expires_at }),
+                Some((user, trust)) => {
+                    let request = open.requests.remove(position);
+                    (user, trust, request.name, request.client_type, request.capabilities)
+                }
+            }
+        };
+        self.pair(user, name, client_type, capabilities, trust).await.map(PairingState::Approved)
+    }
+
+    pub(crate) async fn pair(
+        &self,
+        user: UserId,
+        name: String,
+        client_type: ClientType,
+        capabilities: Capabilities,
+        trust: Trust,
+    ) -> Result<Credentials, ErrorBody> {
+        let token = random_token().ok_or_else(no_randomness)?;
+        let command = UserCommand::Pair { name, client_type, capabilities, trust, token_hash: hash(&token) };
+        let events = self.directory.submit(user, command).await?;
+        credentials(user, &events, token)
+    }
+
+    pub(crate) async fn invite(&self, user: UserId, trust: Trust) -> Result<MadeInvitation, ErrorBody> {
+        let secret = random_token().ok_or_else(no_randomness)?;
+        let events = self.directory.submit(user, UserCommand::Invite { secret_hash: hash(&secret), trust }).await?;
+        events
+            .iter()
+            .find_map(|event| match &event.body {
+                UserEvent::InvitationMade { invitation_id, expires_at, .. } => {
+                    Some(MadeInvitation { invitation_id: *invitation_id, secret: secret.clone(), expires_at: *expires_at })
+                }
+                _ => None,
+            })
+            .ok_or_else(|| ErrorBody::new(ErrorCode::Internal, "The invitation was not made.", "Try again."))
+    }
+
+    pub(crate) async fn claim_invitation(&self, from: IpAddr, claim: &InvitationClaim) -> Result<Credentials, ErrorBody> {
+        let now = self.clock.now();
+        self.open().may_try(from, now)?;
+        checked_name(&claim.name)?;
+        let secret_hash = hash(&claim.secret);
+        let user = self.directory.invited_by(&secret_hash).inspect_err(|_| self.open().count_wrong(from, now))?;
+        let token = random_token().ok_or_else(no_randomness)?;
+        let command = UserCommand::Claim {
+            secret_hash,
+            name: claim.name.clone(),
+            client_type: claim.client_type,
+            capabilities: claim.capabilities.clone(),
+            token_hash: hash(&token),
+        };
+        let events = self.directory.submit(user, command).await?;
+        credentials(user, &events, token)
+    }
+
+    /// Only a trusted device may let others in or change their trust (H9).
+    pub(crate) fn trusted(&self, by: Identity) -> Result<(), ErrorBody> {
+        match self.directory.record(by) {
+            Some(record) if record.trust == Trust::Trusted && record.client_type != ClientType::Device => Ok(()),
+            Some(_) => Err(ErrorBody::new(ErrorCode::TrustTooLow, "Only a trusted device may do this.", "Use a trusted device.")),
+            None => Err(ErrorBody::new(ErrorCode::Unauthenticated, "This device isn't paired.", "Pair it first.")),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn find(&mut self, from: IpAddr, code: &str, now: Timestamp) -> Result<&mut Request, ErrorBody> {
+        self.may_try(from, now)?;
+        let wanted: String = code.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
+        let position =
+            self.requests.iter().position(|request| request.code == wanted && request.expires_at > now && request.approved.is_none());
+        match position {
+            Some(position) => Ok(&mut self.requests[position]),
+            None => {
+                self.count_wrong(from, now);
+                Err(ErrorBody::new(
+                    ErrorCode::NotFound,
+                    "No device waits with this code.",
+                    "Check the code on the new device; it lives for five minutes.",
+                ))
+            }
+        }
+    }
+
+    fn may_try(&mut self, from: IpAddr, now: Timestamp) -> Result<(), ErrorBody> {
+        self.wrong.retain(|_, (_, until)| *until > now);
+        match self.wrong.get(&from) {
+            Some((count, _)) if *count >= MAX_WRONG => {
+                Err(ErrorBody::new(ErrorCode::RateLimited, "Too many wrong codes from here.", "Wait five minutes, then try again."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count_wrong(&mut self, from: IpAddr, now: Timestamp) {
+        let until = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
+        let entry = self.wrong.entry(from).or_insert((0, until));
+        entry.0 += 1;
+    }
+}
+
+fn credentials(user_id: UserId, events: &[Event<UserEvent>], token: String) -> Result<Credentials, ErrorBody> {
+    events
+        .iter()
+        .find_map(|event| match &event.body {
+            UserEvent::DevicePaired { device, .. } => Some(Credentials {
+                device_id: device.device_id,
+                user_id,
+                name: device.name.clone(),
+                trust: device.trust,
+                token: token.clone(),
+            }),
+            _ => None,
+        })
+        .ok_or_else(|| ErrorBody::new(ErrorCode::Internal, "The device was not paired.", "Try again."))
+}
+
+fn shown(code: &str) -> String {
+    format!("{}-{}", &code[..4], &code[4..])
+}
+
+fn no_randomness() -> ErrorBody {
+    ErrorBody::new(ErrorCode::Internal, "The hub's machine gives no randomness.", "Look at the hub's machine.")
+}
