@@ -83,10 +83,7 @@ impl Write {
     pub(super) fn perform(&self, connection: &Connection) -> Result<(), Failure> {
         match self {
             Self::Append(append) => perform_append(connection, append),
-            Self::Remember(user, operation) => {
-                refuse_known(connection, *user, operation)?;
-                insert_operation(connection, *user, operation)
-            }
+            Self::Remember(user, operation) => insert_new_operation(connection, *user, operation),
             Self::State(user, stream, state) => perform_state(connection, *user, *stream, state),
             Self::Blob(user, digest, bytes) => {
                 let mut statement =
@@ -122,18 +119,17 @@ struct Present {
 }
 
 fn perform_append(connection: &Connection, append: &Append) -> Result<(), Failure> {
-    if let Some(operation) = &append.operation {
-        refuse_known(connection, append.user, operation)?;
-    }
     let present = present(connection, append.user, append.stream)?;
-    if let Some(head) = &present
-        && head.fence > append.fence
-    {
-        return Err(StoreError::Fenced { own: append.fence, found: head.fence }.into());
-    }
-    let found = present.as_ref().map_or(0, |head| head.seq);
-    if found != append.expected_seq {
-        return Err(StoreError::Conflict { expected: append.expected_seq, found }.into());
+    let refusal = refusal(append, present.as_ref());
+    match (&append.operation, refusal) {
+        // The first change of all, and none if the operation is known: so nothing has to be taken back.
+        (Some(operation), None) => insert_new_operation(connection, append.user, operation)?,
+        (Some(operation), Some(refusal)) => {
+            refuse_known(connection, append.user, operation)?;
+            return Err(refusal.into());
+        }
+        (None, Some(refusal)) => return Err(refusal.into()),
+        (None, None) => {}
     }
 
     let stream = match present {
@@ -149,9 +145,16 @@ fn perform_append(connection: &Connection, append: &Append) -> Result<(), Failur
             connection.last_insert_rowid()
         ])?;
     }
-    match &append.operation {
-        Some(operation) => insert_operation(connection, append.user, operation),
-        None => Ok(()),
+    Ok(())
+}
+
+/// Why the head row that is there, or is missing, does not let this append pass.
+fn refusal(append: &Append, present: Option<&Present>) -> Option<StoreError> {
+    let found = present.map_or(0, |head| head.seq);
+    match present {
+        Some(head) if head.fence > append.fence => Some(StoreError::Fenced { own: append.fence, found: head.fence }),
+        _ if found != append.expected_seq => Some(StoreError::Conflict { expected: append.expected_seq, found }),
+        _ => None,
     }
 }
 
@@ -222,14 +225,12 @@ fn refuse_known(connection: &Connection, user: UserId, operation: &OperationRow)
     known.map_or(Ok(()), |row| Err(StoreError::OperationExists(row).into()))
 }
 
-fn insert_operation(connection: &Connection, user: UserId, operation: &OperationRow) -> Result<(), Failure> {
-    connection.prepare_cached("INSERT INTO operation (user, id, digest, reply) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        key(&user.0),
-        key(&operation.operation_id.0),
-        operation.digest.0,
-        operation.reply
-    ])?;
-    Ok(())
+/// Keeps an operation, or changes nothing and says what was kept before.
+fn insert_new_operation(connection: &Connection, user: UserId, operation: &OperationRow) -> Result<(), Failure> {
+    let inserted = connection
+        .prepare_cached("INSERT INTO operation (user, id, digest, reply) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING")?
+        .execute(params![key(&user.0), key(&operation.operation_id.0), operation.digest.0, operation.reply])?;
+    if inserted == 0 { refuse_known(connection, user, operation) } else { Ok(()) }
 }
 
 fn perform_state(connection: &Connection, user: UserId, stream: StreamId, state: &StateCache) -> Result<(), Failure> {
