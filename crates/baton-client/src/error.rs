@@ -1,0 +1,31 @@
+use baton_proto::{ErrorBody, ErrorCode};
+
+/// Why a request to the hub had no good answer. Its text says what happened and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing answered, or not in time. Whether the hub took the request in isn't known, so only repeat what may be repeated.
+    #[error("The hub can't be reached: {0}. Check that it runs and that its address is right; the request can be repeated.")]
+    Unreachable(String),
+    /// The hub answered that it won't.
+    #[error("{0}")]
+    Hub(ErrorBody),
+    /// Something answered that isn't a hub of this version.
+    #[error("The answer isn't one of a Baton hub: {0}. Check the address, and whether hub and client are of the same version.")]
+    Protocol(String),
+}
+
+impl ClientError {
+    /// Whether the same request, with the same operation id, may succeed later.
+    pub const fn may_be_repeated(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Hub(error) => !error.code.is_final() && !matches!(error.code, ErrorCode::Unauthenticated),
+            Self::Protocol(_) => false,
+        }
+    }
+
+    /// Whether the hub doesn't know this device, or no longer.
+    pub const fn is_unauthenticated(&self) -> bool {
+        matches!(self, Self::Hub(error) if matches!(error.code, ErrorCode::Unauthenticated))
+    }
+}
