@@ -30,7 +30,7 @@ async function shot(name, size, scheme, { paired = true, hash = "", locale = "en
   if (hash.includes("sessions/")) await page.waitForSelector("[data-testid=timeline][data-loaded=true]");
   await act?.(page);
   await page.waitForTimeout(300);
-  const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((each) => each.checkVisibility() && each.getBoundingClientRect().right > innerWidth + 1).map((each) => each.className || each.tagName));
+  const wide = await page.evaluate((width) => [...document.querySelectorAll("body *")].filter((each) => each.checkVisibility() && each.getBoundingClientRect().right > width + 1).map((each) => each.className || each.tagName), width);
   if (wide.length > 0) problems.push(`${label}: beyond the right edge: ${[...new Set(wide)].join(", ")}`);
   const small = await page.evaluate(() =>
     [...document.querySelectorAll("button, a.icon-button, summary, input, select, textarea")]

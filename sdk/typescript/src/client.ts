@@ -95,6 +95,7 @@ export class BatonClient {
   async paired(): Promise<boolean> {
     try {
       this.info = await this.hub.info();
+      await this.refreshDevices();
       return true;
     } catch (error) {
       if (error instanceof HubError && error.code === "unauthenticated") return false;
@@ -105,7 +106,6 @@ export class BatonClient {
   connect(): void {
     this.#link.open();
     void this.refreshSessions();
-    void this.refreshDevices();
   }
   close(): void {
     this.#link.close();
@@ -203,7 +203,8 @@ export class BatonClient {
     return {
       type: "hello",
       protocol: PROTOCOL_VERSION,
-      client_type: this.#options.clientType,
+      // A device stays what it was paired as, whatever its screen or pointer is now.
+      client_type: this.devices?.find((device) => device.own)?.client_type ?? this.#options.clientType,
       capabilities: this.#options.capabilities(),
       cursors,
     };

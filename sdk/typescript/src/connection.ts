@@ -26,9 +26,9 @@ export interface ConnectionHandlers {
 }
 
 /** A heartbeat goes out this often while the page is shown. */
-const HEARTBEAT_MS = 5_000;
-/** After this long without a word from a hub that answers heartbeats, the link counts as dead: within 15 s of the cut. */
-const SILENCE_MS = 12_000;
+const HEARTBEAT_MS = 4_000;
+/** After this long without a word from a hub that answers heartbeats, the link counts as dead: with the beat, within 15 s of the cut. */
+const SILENCE_MS = 9_000;
 /** After waking up, an answer is due within this time. */
 const WAKE_MS = 2_500;
 const BACKOFF_FIRST_MS = 400;

@@ -119,6 +119,6 @@ export class SessionState {
     if (entity.kind === "message") this.overlay.drop(entity.id);
     if (entity.kind === "call" && entity.ended_at) this.progress.delete(entity.id);
     // Partial text of an answer that will not be finished would otherwise stay on the screen for ever.
-    if (entity.kind === "turn" && !this.all("turn").some((turn) => turn.answering && !turn.ended_at)) this.overlay.clear();
+    if (entity.kind === "turn" && entity.ended_at && this.all("turn").every((turn) => turn.ended_at)) this.overlay.clear();
   }
 }

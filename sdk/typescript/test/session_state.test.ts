@@ -64,3 +64,16 @@ test("the message replaces its partial text, and a late delta doesn't bring it b
   assert.equal(state.applyDelta({ ...delta, offset: 3, text: "lo" }), "ignored");
   assert.equal(state.overlay.get("a"), undefined);
 });
+
+test("partial text goes when its turn ends without a message, and stays while it is being written", () => {
+  const turn = (version: number, ended: string | null): EntityView => ({
+    kind: "turn", id: "t", version, created_seq: 2, state: ended ? "interrupted" : "running", iterations: 1, started_at: "2026-11-30T10:00:00.000Z", ended_at: ended, answering: ended ? null : "a",
+  });
+  const state = new SessionState(ID);
+  state.applyView({ session_id: ID, seq: 1, entities: [] });
+  state.applyDelta({ message_id: "a", attempt: 1, offset: 0, part: "text", text: "Hel" });
+  state.applyChange(change(2, "turn_started", [turn(2, null)]));
+  assert.equal(state.overlay.get("a")?.text, "Hel");
+  state.applyChange(change(3, "turn_interrupted", [turn(3, "2026-11-30T10:00:01.000Z")]));
+  assert.equal(state.overlay.get("a"), undefined);
+});
