@@ -175,3 +175,17 @@ pub struct DevicePatch {
     #[serde(default)]
     pub trust: Option<Trust>,
 }
+
+/// `POST /v1/admin/users`, with the token that a hub leaves in its data directory: adds a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewUser {
+    pub name: String,
+}
+
+/// The added user, with the link that pairs the user's first device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AddedUser {
+    pub user_id: UserId,
+    pub name: String,
+    pub owner_link: String,
+}

@@ -9,7 +9,7 @@ use baton_core::user::UserCommand;
 use baton_core::{Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
-    Capabilities, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim, Operation,
+    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim, Operation,
     PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId, WorkspaceId,
 };
 use baton_store::{Store, StreamId, StreamKind};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 /// What a hub is made of besides its store.
 #[derive(Debug)]
@@ -263,6 +263,11 @@ impl Hub {
 
     pub fn authenticate(&self, token: &str) -> Option<Identity> {
         self.shared.directory.identify(token)
+    }
+
+    /// Word that a user's list of devices or sessions has changed. A receiver that lags reads the lists again.
+    pub fn changes_of_lists(&self) -> broadcast::Receiver<(UserId, Changed)> {
+        self.shared.directory.notices()
     }
 
     /// The record of a device that isn't revoked.

@@ -151,6 +151,14 @@ impl LinkFrames {
             frame = self.frames.recv() => frame,
         }
     }
+
+    /// Resolves with the reason when the connection is to end, whatever else waits; for while a frame is being written.
+    pub async fn closing(&mut self) -> String {
+        match self.closed.recv().await {
+            Some(reason) => reason,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Link {
