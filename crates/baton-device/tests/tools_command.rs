@@ -2,13 +2,20 @@
 
 mod common;
 
-use baton_device::sandbox::{Limits, SandboxMode};
+use baton_device::sandbox::{Access, Job, Limits, SandboxMode};
+use baton_device::tool::{CancelSignal, ProgressSink};
+use baton_device::workspace::{WorkspaceOptions, WorkspaceRoot};
 use baton_proto::{Outcome, Risk, StateModified};
 use common::{Place, call_id, error_of, git, result_of_failure, succeeded};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn sh(line: &str) -> serde_json::Value {
@@ -195,24 +202,29 @@ async fn s16_no_nested_namespaces_and_no_capabilities() {
     let (_, content) = result_of_failure(place.run("run_command", sh("unshare -U true")).await);
     assert!(content.contains("unshare"), "{content}");
     let content = place.ok("run_command", sh("grep -i '^cap' /proc/self/status; ps -eo sid,pid,args")).await.content;
+    assert_eq!(content.lines().filter(|line| line.starts_with("Cap")).count(), 5, "{content}");
     for line in content.lines().filter(|line| line.starts_with("Cap")) {
         assert!(line.ends_with("0000000000000000"), "{line}");
     }
+    // A session of the outside would be shown as 0, and its terminal could be typed into.
+    let session = content.lines().find(|line| line.ends_with("sid,pid,args")).unwrap().split_whitespace().next().unwrap();
+    assert_ne!(session, "0", "{content}");
     assert!(!content.contains("baton"), "a process of the host is visible: {content}");
 }
 
 /// A process that left its group and session, and holds a file that says whether it lives.
 const ESCAPE: &str = "setsid sh -c 'while :; do date +%s%N > beat; sleep 0.05; done' >/dev/null 2>&1 & (setsid sleep 1000 &) ; ";
 
+/// Processes of the host's view that work in the workspace; those in a sandbox among them.
 #[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+fn inside(workspace: &Path) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let working = entries.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|at| at.starts_with(workspace)));
+    working.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 fn still(place: &Place) -> bool {
-    // Each pid namespace is gone as a whole; a process of the host with this mark in its arguments would be one of ours.
-    let mark = place.path().to_string_lossy().into_owned();
-    let mut alive = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-        let directory = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-        directory.to_string_lossy().starts_with(&mark)
-    });
-    alive.next().is_some()
+    !inside(&place.path()).is_empty()
 }
 
 #[tokio::test]
@@ -226,6 +238,49 @@ async fn c24_a_cancelled_command_is_gone_with_all_that_it_started() {
     let outcome = running.await.unwrap();
     assert!(matches!(&outcome, Outcome::Cancelled { result: Some(result) } if result.content.contains("started")), "{outcome:?}");
     assert!(!still(&place));
+}
+
+/// The device of the next test, in a process of its own.
+#[tokio::test]
+#[ignore = "started by the test below"]
+async fn a_device_to_be_killed() {
+    let Some(workspace) = std::env::var_os("WORKSPACE_OF_THE_TEST") else { return };
+    let data = Path::new(&workspace).with_file_name("data");
+    let options = WorkspaceOptions { data, sandbox: SandboxMode::Bubblewrap, limits: Limits::default() };
+    let root = WorkspaceRoot::open(Path::new(&workspace), &options).unwrap();
+    let job = Job {
+        argv: ["sh", "-c", &format!("{ESCAPE} sleep 0.4; echo started; sleep 1000")].map(str::to_owned).to_vec(),
+        directory: root.path().to_owned(),
+        access: Access::ReadWrite,
+        wall: Duration::from_secs(1000),
+        cancel: CancelSignal::never(),
+        progress: ProgressSink::new(|_| std::fs::write("/dev/stdout", "the command runs\n").unwrap()),
+    };
+    let _ = root.sandbox().run(job).await;
+}
+
+#[test]
+fn c23_a_killed_device_leaves_no_command_running() {
+    let directory = tempfile::tempdir().unwrap();
+    let workspace = directory.path().canonicalize().unwrap().join("work");
+    std::fs::create_dir(&workspace).unwrap();
+    let mut device = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_device_to_be_killed", "--ignored", "--nocapture"])
+        .env("WORKSPACE_OF_THE_TEST", &workspace)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(device.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("the command runs")));
+    let running: Vec<_> =
+        inside(&workspace).into_iter().filter_map(|id| pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()).collect();
+    assert!(running.len() >= 3, "{running:?}");
+    device.kill().unwrap();
+    device.wait().unwrap();
+    for process in running {
+        let within = Timespec { tv_sec: 20, tv_nsec: 0 };
+        assert_eq!(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)), Ok(1), "a process outlived its device");
+    }
 }
 
 #[tokio::test]
@@ -324,6 +379,9 @@ async fn toolchains_of_the_user_work_inside() {
     for argv in [json!(["git", "--version"]), json!(["perl", "-e", "print 1"])] {
         place.ok("run_command", json!({"argv": argv})).await;
     }
-    let content = place.ok("run_command", sh("touch /tmp/x ~/x ~/.cache/x && id -un && ! touch /usr/x /etc/x /x")).await.content;
+    let content = place
+        .ok("run_command", sh("touch /tmp/x ~/x ~/.cache/x && id -un && ! touch /usr/x && ! touch /etc/x && ! touch /x"))
+        .await
+        .content;
     assert!(content.contains("agent"), "{content}");
 }

@@ -179,6 +179,12 @@ mod tests {
         assert_eq!(Repository::find(&hostile), Repository::Unconfirmed);
         assert_eq!(Repository::find(&hostile).head(&hostile), Head::default());
 
+        // A linked worktree of the victim has all that is needed, but names another directory.
+        git(&victim, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        git(&victim, &["worktree", "add", "-q", "../tree"]);
+        std::fs::write(hostile.join(".git"), format!("gitdir: {}/.git/worktrees/tree\n", victim.display())).unwrap();
+        assert_eq!(Repository::find(&hostile), Repository::Unconfirmed);
+
         std::fs::remove_file(hostile.join(".git")).unwrap();
         std::os::unix::fs::symlink(victim.join(".git"), hostile.join(".git")).unwrap();
         assert_eq!(Repository::find(&hostile), Repository::Unconfirmed);
