@@ -3,12 +3,10 @@
 //! A [`ModelRequest`](baton_proto::ModelRequest) in no provider's dialect goes in, text and thinking come out while they
 //! are written, and a [`ModelAnswer`](baton_proto::ModelAnswer) or a [`ModelError`](baton_proto::ModelError) that says what
 //! to do at the end. This crate knows nothing of sessions. It doesn't retry: when to try again is a time in a session's
-//! state, for which [`backoff_ms`] gives the number. Whoever drops the future of a call cancels it and closes its connection.
 
 mod address;
 mod answer;
 mod arguments;
-mod backoff;
 mod config;
 mod dialect;
 mod failure;
@@ -18,7 +16,6 @@ mod text_calls;
 mod thinking;
 
 pub use arguments::{ArgumentsError, ParsedArguments, Problem, Repair, SchemaError, compile, parse_arguments, parse_arguments_with};
-pub use backoff::backoff_ms;
 pub use config::{ModelConfig, Secret};
 pub use jsonschema::Validator;
 pub use model::{DeltaSink, Model};

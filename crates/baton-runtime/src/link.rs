@@ -179,6 +179,8 @@ impl Link {
             }
             ClientFrame::Op { operation } => self.operate(operation)?,
             ClientFrame::Heartbeat { capabilities, .. } => {
+                // Browsers don't see pings, so the answer is their only sign that the link lives (C20).
+                let _ = self.sender.try_send(LinkFrame::Frame(Box::new(HubFrame::Heartbeat {})));
                 if let (Some(capabilities), Some(record)) = (capabilities, self.hub.device(self.who)) {
                     self.hub.describe(self.who, capabilities, record.tools, record.workspaces).await?;
                 }
