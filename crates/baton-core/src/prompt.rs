@@ -194,12 +194,13 @@ fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
                     None => text.clone(),
                 };
                 user_spoke(&mut exchanges, said);
-                after_command = text.starts_with('/');
+                after_command |= text.starts_with('/');
             }
             // What a slash command brought; no call of the agent's asked for it, and the agent should know what the user saw.
             Spoken::Result { call_id, text, failed } if after_command && !made.contains(call_id) => {
                 let how = if *failed { "the command failed" } else { "the command's result" };
                 user_spoke(&mut exchanges, format!("[{how}]\n{}", cut(text, OLD_RESULT_BYTES)));
+                after_command = false;
             }
             Spoken::Result { .. } => {}
         }

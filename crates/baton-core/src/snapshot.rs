@@ -4,7 +4,7 @@ use crate::brief::brief;
 use crate::machine::{Step, Task};
 use crate::session::Session;
 use crate::views::{entities, open_call, step};
-use crate::words::excerpt;
+use crate::words;
 use baton_proto::{
     Capabilities, CoreIntent, Digest, EntityView, MAX_SNAPSHOT_BYTES, MemoryRef, Omitted, Snapshot, SnapshotState, SnapshotTask,
     StepStatus, StepView, TaskId, TaskProgress, Timestamp,
@@ -214,6 +214,13 @@ impl Left {
     fn count(&mut self, section: &str, place: &str) {
         self.0.entry(section.to_owned()).or_insert_with(|| Omitted { count: 0, r#ref: place.to_owned() }).count += 1;
     }
+}
+
+/// The beginning of a text. What JSON makes of it counts: a control character takes six bytes.
+fn excerpt(text: &str, bytes: usize) -> String {
+    let cut = words::excerpt(text, bytes);
+    let size = size(&cut);
+    if size <= bytes * 3 / 2 + 2 { cut } else { words::excerpt(text, bytes * bytes / size) }
 }
 
 fn size<T: serde::Serialize + ?Sized>(value: &T) -> usize {
