@@ -3,7 +3,7 @@
 use crate::lenient::{ReadChange, UnknownChange, read_change, read_error, read_reply, read_view};
 use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
-    Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation, InvitationClaim,
+    AddedUser, NewUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation, InvitationClaim,
     InvitationRequest, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState,
     Reply, SessionId, SessionList, SessionView, Snapshot, Trust,
 };
@@ -174,6 +174,11 @@ impl Http {
     /// `POST /v1/invitations/claim`, by whoever holds the link.
     pub async fn claim_invitation(&self, claim: &InvitationClaim) -> Result<Credentials, ClientError> {
         self.send(Method::POST, &["invitations", "claim"], &[], Some(claim)).await
+    }
+
+    /// `POST /v1/admin/users`, with the token that a hub leaves in its data directory.
+    pub async fn add_user(&self, name: &str) -> Result<AddedUser, ClientError> {
+        self.send(Method::POST, &["admin", "users"], &[], Some(&NewUser { name: name.to_owned() })).await
     }
 
     async fn get<T: DeserializeOwned>(&self, route: &[&str], query: &[(&str, String)]) -> Result<T, ClientError> {

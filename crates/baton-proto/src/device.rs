@@ -182,10 +182,11 @@ pub struct NewUser {
     pub name: String,
 }
 
-/// The added user, with the link that pairs the user's first device.
+/// The added user, with the secret of a one-time link that pairs the user's first device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddedUser {
     pub user_id: UserId,
     pub name: String,
-    pub owner_link: String,
+    pub secret: String,
+    pub expires_at: Timestamp,
 }

@@ -2,4 +2,7 @@
 //!
 //! Nothing here is shipped. The rooms may use every crate, and no other crate may use them outside its tests.
 
+pub mod bench;
+pub mod ledger;
+pub mod ledger_tools;
 pub mod scripted_model;

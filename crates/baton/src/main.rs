@@ -1,1 +1,69 @@
-fn main() {}
+//! The `baton` binary: composition only. Each command is a file in `commands`; what it means is decided elsewhere.
+
+mod args;
+mod assets;
+mod commands;
+mod config;
+mod failure;
+mod files;
+mod interrupt;
+mod output;
+mod pick;
+mod profile;
+mod progress;
+mod sample;
+mod supervise;
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    start_logging(args.log.as_deref());
+    let json = args.json;
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::failed(format!("The program can't start: {error}."), "Look at the machine's limits.").tell(json),
+    };
+    match runtime.block_on(run(args)) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.tell(json),
+    }
+}
+
+async fn run(args: Args) -> Result<u8, Failure> {
+    let out = output::Output::new(args.json);
+    let profile = args.profile.as_deref();
+    match args.command {
+        Command::Up(up) => commands::up::run(up, &out).await,
+        Command::Serve(serve) => commands::serve::run(serve, &out).await,
+        Command::Device(device) => commands::device::run(device, &out).await,
+        Command::User(user) => commands::user::run(user, &out).await,
+        Command::Pair(pair) => commands::pair::run(pair, profile, &out).await,
+        Command::Devices(devices) => commands::devices::run(devices, profile, &out).await,
+        Command::Sessions(sessions) => commands::sessions::run(sessions, profile, &out).await,
+        Command::Send(send) => commands::send::run(send, profile, &out).await,
+        Command::Show(show) => commands::show::run(show, profile, &out).await,
+        Command::Events(events) => commands::events::run(events, profile, &out).await,
+        Command::Approve(answer) => commands::approve::run(answer, true, profile, &out).await,
+        Command::Reject(answer) => commands::approve::run(answer, false, profile, &out).await,
+        Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
+        Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,
+        Command::Stop(stop) => commands::stop::run(stop, profile, &out).await,
+        Command::Resume(resume) => commands::resume::run(resume, profile, &out).await,
+        Command::Brief(brief) => commands::read::brief(brief, profile, &out).await,
+        Command::Snapshot(snapshot) => commands::read::snapshot(snapshot, profile, &out).await,
+    }
+}
+
+/// Logs go to standard error, so that standard output stays for what was asked.
+fn start_logging(level: Option<&str>) {
+    let filter = level.map_or_else(|| "warn,baton=info".to_owned(), str::to_owned);
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
+}

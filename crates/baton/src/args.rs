@@ -1,0 +1,275 @@
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// One agent that follows you across your devices. Its running state lives on a hub of your own.
+///
+/// Exit codes: 0 done, 2 usage, 3 awaiting input, 4 failed, 5 hub unreachable.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// One JSON object a line, with stable names, for programs.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Which hub and device to be, of those that were paired here.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// What is logged to standard error, such as `debug` or `baton_runtime=debug`.
+    #[arg(long, global = true, env = "BATON_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a hub with a device beside it, and print a link for your phone.
+    Up(Up),
+    /// Start a hub only.
+    Serve(Serve),
+    /// Be a device that holds a workspace and acts in it.
+    Device(Device),
+    /// Users of a hub on this machine.
+    User(User),
+    /// Pair this terminal with a hub; a trusted device approves it with a code.
+    Pair(Pair),
+    /// List, approve or revoke devices.
+    Devices(Devices),
+    /// List sessions, newest first.
+    Sessions(Sessions),
+    /// Say something to the agent, or `-` to read it from standard input.
+    Send(Send),
+    /// Show a session: its task, what was said and done, and what waits for you.
+    Show(Show),
+    /// Print a session's events.
+    Events(Events),
+    /// Allow a call that waits for approval.
+    Approve(Answering),
+    /// Refuse a call that waits for approval.
+    Reject(Answering),
+    /// Answer a question.
+    Answer(Answer),
+    /// Take a session over to this terminal.
+    TakeOver(TakeOver),
+    /// Stop what the agent is doing.
+    Stop(Stop),
+    /// Go on with a paused task.
+    Resume(OfSession),
+    /// Where the work stands, in a few lines.
+    Brief(OfSession),
+    /// The whole running state as JSON.
+    Snapshot(OfSession),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Hub {
+    /// Where everything is kept. Default: `baton` in your data directory.
+    #[arg(long, value_name = "DIR", env = "BATON_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7440")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// A name or address under which other devices reach this hub; may be given several times.
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Listen beyond this machine without encryption: everybody on the way can read tokens and act as you. For networks you trust only.
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
+    /// Base URL of an OpenAI-compatible model, such as `http://127.0.0.1:11434/v1`. Its key is read from `BATON_MODEL_KEY`.
+    #[arg(long, value_name = "URL", env = "BATON_MODEL_URL")]
+    pub(crate) model_url: Option<String>,
+    /// The model's name.
+    #[arg(long, value_name = "NAME", env = "BATON_MODEL")]
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) hub: Hub,
+    /// The directory to work in. Default: a small sample project in the data directory.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Run commands without a sandbox: they can then read and change everything you can.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) hub: Hub,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Device {
+    /// The hub's address. Needed the first time; the device is paired then.
+    #[arg(long, value_name = "URL")]
+    pub(crate) hub: Option<String>,
+    /// Where the device keeps its journal and history. Default: `baton/device` in your data directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The directory to work in.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) workspace: PathBuf,
+    /// The device's name. Default: this machine's.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Run commands without a sandbox: they can then read and change everything you can.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+    /// The file in which a hub on this machine writes its address.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) hub_file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct User {
+    #[command(subcommand)]
+    pub(crate) action: UserAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserAction {
+    /// Add a user, and print the link that pairs that user's first device. The hub has to be running.
+    Add {
+        name: String,
+        /// The hub's data directory.
+        #[arg(long, value_name = "DIR", env = "BATON_DATA")]
+        data: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pair {
+    /// The hub's address.
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:7440")]
+    pub(crate) hub: String,
+    /// This terminal's name. Default: this machine's.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Devices {
+    #[command(subcommand)]
+    pub(crate) action: Option<DevicesAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevicesAction {
+    /// Let a new device in by the code that it shows.
+    Approve {
+        code: String,
+        /// How far it is trusted.
+        #[arg(long, value_enum, default_value_t = TrustLevel::Trusted)]
+        trust: TrustLevel,
+    },
+    /// Make a one-time link that pairs a device.
+    Invite {
+        #[arg(long, value_enum, default_value_t = TrustLevel::Trusted)]
+        trust: TrustLevel,
+    },
+    /// Cut a device off: its token is dead at once.
+    Revoke { id: String },
+    /// Change how far a device is trusted.
+    Trust { id: String, level: TrustLevel },
+    /// Rename a device.
+    Rename { id: String, name: String },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum TrustLevel {
+    Trusted,
+    Standard,
+    Guest,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sessions {
+    /// How many at most, 1 to 200.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Send {
+    /// What to say; `-` reads standard input. Slash commands such as `/show PATH` need no model.
+    pub(crate) text: String,
+    /// The session. Default: the newest open one, or a new one.
+    #[arg(long, value_name = "ID", conflicts_with = "new")]
+    pub(crate) session: Option<String>,
+    /// Open a new session.
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// Follow until the agent rests or waits for you.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Confirm what asked for an extra confirmation.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OfSession {
+    /// The session.
+    pub(crate) id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The session.
+    pub(crate) id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Events {
+    /// The session.
+    pub(crate) id: String,
+    /// Print what came after this sequence number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// Go on printing what comes.
+    #[arg(long)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Answering {
+    /// The approval.
+    pub(crate) id: String,
+    /// Confirm once more what is dangerous.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Answer {
+    /// The question.
+    pub(crate) id: String,
+    /// The answer, or one of the question's options word by word.
+    pub(crate) text: String,
+    /// Confirm once more what is dangerous.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TakeOver {
+    /// The session.
+    pub(crate) id: String,
+    /// From a device that is connected, too.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Confirm a switch while something with a lasting effect is under way.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stop {
+    /// The session.
+    pub(crate) id: String,
+    /// Pause instead, to go on later.
+    #[arg(long)]
+    pub(crate) pause: bool,
+}

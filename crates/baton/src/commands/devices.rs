@@ -1,0 +1,90 @@
+use crate::args::{Devices, DevicesAction, TrustLevel};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::profile;
+use baton_client::Http;
+use baton_proto::{DeviceId, DevicePatch, Trust};
+use serde_json::json;
+
+pub(crate) async fn run(args: Devices, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
+    let http = profile::load(profile)?.http()?;
+    match args.action {
+        None => list(&http, out).await?,
+        Some(DevicesAction::Approve { code, trust }) => {
+            let asking = http.preview_pairing(&code).await?;
+            http.approve_pairing(&code, trust.into()).await?;
+            let kind = format!("{:?}", asking.client_type).to_lowercase();
+            out.say(
+                &json!({"event": "approved", "name": asking.name, "client_type": asking.client_type}),
+                &format!("'{}' ({kind}) is let in.", asking.name),
+            );
+        }
+        Some(DevicesAction::Invite { trust }) => {
+            let invitation = http.invite(trust.into()).await?;
+            out.say(
+                &json!({"event": "invitation", "url": invitation.url, "expires_at": invitation.expires_at}),
+                &format!("Open this on the new device within five minutes; it works once:\n{}", invitation.url),
+            );
+        }
+        Some(DevicesAction::Revoke { id }) => {
+            let id = find(&http, &id).await?;
+            http.revoke_device(id).await?;
+            out.say(&json!({"event": "revoked", "device_id": id}), "Revoked. Its connections are closed.");
+        }
+        Some(DevicesAction::Trust { id, level }) => {
+            let id = find(&http, &id).await?;
+            let trust: Trust = level.into();
+            http.change_device(id, &DevicePatch { name: None, trust: Some(trust) }).await?;
+            out.say(&json!({"event": "trust", "device_id": id, "trust": trust}), "Changed.");
+        }
+        Some(DevicesAction::Rename { id, name }) => {
+            let id = find(&http, &id).await?;
+            http.change_device(id, &DevicePatch { name: Some(name), trust: None }).await?;
+            out.say(&json!({"event": "renamed", "device_id": id}), "Renamed.");
+        }
+    }
+    Ok(0)
+}
+
+impl From<TrustLevel> for Trust {
+    fn from(level: TrustLevel) -> Self {
+        match level {
+            TrustLevel::Trusted => Self::Trusted,
+            TrustLevel::Standard => Self::Standard,
+            TrustLevel::Guest => Self::Guest,
+        }
+    }
+}
+
+async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
+    for device in http.devices().await? {
+        let mut value = serde_json::to_value(&device).unwrap_or_default();
+        value["event"] = json!("device");
+        let kind = format!("{:?}", device.client_type).to_lowercase();
+        let trust = format!("{:?}", device.trust).to_lowercase();
+        let own = if device.own { "  (this one)" } else { "" };
+        let online = if device.online { "online" } else { "offline" };
+        out.say(&value, &format!("{}  {kind:<7} {trust:<9} {online:<8} {}{own}", device.device_id, device.name));
+        for workspace in &device.workspaces {
+            out.say(&serde_json::Value::Null, &format!("    workspace {}", workspace.baseline.path));
+        }
+    }
+    Ok(())
+}
+
+/// A device by its id, by the end of it, or by its name where that is unique.
+async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
+    if let Ok(id) = named.parse() {
+        return Ok(id);
+    }
+    let devices = http.devices().await?;
+    let matching: Vec<_> = devices
+        .iter()
+        .filter(|device| device.name == named || (named.len() >= 4 && device.device_id.to_string().ends_with(named)))
+        .collect();
+    match matching.as_slice() {
+        [one] => Ok(one.device_id),
+        [] => Err(Failure::usage(format!("No device is called '{named}'."), "`baton devices` lists them.")),
+        _ => Err(Failure::usage(format!("More than one device matches '{named}'."), "Give its id.")),
+    }
+}

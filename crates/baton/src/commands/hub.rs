@@ -1,0 +1,173 @@
+//! What `up` and `serve` have in common: a hub over its data directory, served on an address.
+
+use crate::args;
+use crate::assets;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::files;
+use baton_proto::{Trust, UserId};
+use baton_runtime::{Hub, HubConfig, HubError, random_token};
+use baton_server::ServerConfig;
+use baton_store::{SqliteStore, StoreError};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The name of the user that a fresh hub begins with.
+const OWNER: &str = "owner";
+
+/// What a running hub leaves in its data directory for this machine's commands. It holds a secret, so it is its owner's alone.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HubFile {
+    pub(crate) url: String,
+    /// Under which other devices reach it.
+    pub(crate) public_url: String,
+    pub(crate) pid: u32,
+    /// Lets the owner of the data directory add users.
+    pub(crate) admin_token: String,
+}
+
+impl HubFile {
+    pub(crate) fn path(data: &Path) -> PathBuf {
+        data.join("hub.json")
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let bytes = std::fs::read(path).map_err(|_| {
+            Failure::unreachable(
+                format!("No hub has left its address in {}.", path.display()),
+                "Start it with `baton up`, or name its data directory with --data.",
+            )
+        })?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::failed(format!("{} can't be read: {error}.", path.display()), "Start the hub again."))
+    }
+}
+
+/// A hub that answers.
+pub(crate) struct Serving {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) data: PathBuf,
+    /// Under which this machine reaches it.
+    pub(crate) url: String,
+    /// Under which other devices reach it; the same on a hub that listens on this machine only.
+    pub(crate) public_url: String,
+    pub(crate) owner: UserId,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<Result<(), baton_server::ServerError>>,
+}
+
+impl Serving {
+    pub(crate) async fn start(args: &args::Hub) -> Result<Self, Failure> {
+        refuse_open_door(args)?;
+        let data = match &args.data {
+            Some(data) => data.clone(),
+            None => files::default_data()?,
+        };
+        files::private_directory(&data)?;
+        let data = data.canonicalize()?;
+        let model = Config::read(&data)?.model(args)?;
+        let listener = baton_server::bind(args.listen)
+            .await
+            .map_err(|error| Failure::failed(error.to_string(), "Choose another address with --listen."))?;
+        let address = listener.local_addr()?;
+        let store = SqliteStore::open(&data).map_err(|error| store_failure(&error))?;
+        let hub = Hub::open(store, HubConfig::new(env!("CARGO_PKG_VERSION"), model)).await.map_err(|error| match error {
+            HubError::Store(error) => store_failure(&error),
+            other => Failure::failed(other.to_string(), "The data is left as it is."),
+        })?;
+        let owner = match hub.users().into_iter().next() {
+            Some((id, _)) => id,
+            None => hub.create_user(OWNER).await?,
+        };
+        let url = format!(
+            "http://{}",
+            SocketAddr::new(if address.ip().is_unspecified() { loopback(address.ip()) } else { address.ip() }, address.port())
+        );
+        let hosts = reachable_hosts(args, address);
+        let public_url = hosts.first().map_or_else(|| url.clone(), |host| format!("http://{}:{}", bracketed(host), address.port()));
+        let admin_token =
+            random_token().ok_or_else(|| Failure::failed("The operating system gives no randomness.", "Look at the machine."))?;
+        let file = HubFile { url: url.clone(), public_url: public_url.clone(), pid: std::process::id(), admin_token: admin_token.clone() };
+        files::write_private(&HubFile::path(&data), &serde_json::to_vec(&file).unwrap_or_default())?;
+        let config = ServerConfig { allowed_hosts: hosts, admin_token: Some(admin_token), ..ServerConfig::new(assets::find) };
+        let (stop, mut stopped) = watch::channel(false);
+        let served = Arc::clone(&hub);
+        let server = tokio::spawn(async move {
+            baton_server::serve(served, listener, config, async move {
+                // A sender that is gone means stop as well.
+                let _ = stopped.wait_for(|stop| *stop).await;
+            })
+            .await
+        });
+        Ok(Self { hub, data, url, public_url, owner, stop, server })
+    }
+
+    /// A fresh link that pairs a trusted device of the user's; it works once, for five minutes.
+    pub(crate) async fn owner_link(&self) -> Result<String, Failure> {
+        let invitation = self.hub.invite(self.owner, None, Trust::Trusted).await?;
+        Ok(format!("{}/#invite={}", self.public_url, invitation.secret))
+    }
+
+    /// Drains: says goodbye, lets what is being written finish, closes the store.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        self.hub.shut_down("The hub is stopping.").await;
+        self.stop.send_replace(true);
+        let _ = std::fs::remove_file(HubFile::path(&self.data));
+        match self.server.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Failure::failed(error.to_string(), "Look at the log.")),
+            Err(error) => Err(Failure::failed(format!("The server ended unexpectedly: {error}."), "Look at the log.")),
+        }
+    }
+}
+
+/// Listening beyond this machine without encryption is a decision, not an accident.
+fn refuse_open_door(args: &args::Hub) -> Result<(), Failure> {
+    if args.listen.ip().is_loopback() || args.allow_plain_http {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is reachable from other machines, and without TLS everybody on the way can read tokens and act as you.", args.listen),
+        "On a network that you trust, add --allow-plain-http. Otherwise listen on 127.0.0.1 and put a TLS proxy or a tunnel in front.",
+    ))
+}
+
+const fn loopback(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+    }
+}
+
+/// Names under which the hub may be addressed besides the loopback ones: those given, and this machine's addresses where it listens on all.
+fn reachable_hosts(args: &args::Hub, address: SocketAddr) -> Vec<String> {
+    let mut hosts = args.hosts.clone();
+    if address.ip().is_unspecified() {
+        let own = if_addrs::get_if_addrs().unwrap_or_default();
+        let mut own: Vec<IpAddr> =
+            own.into_iter().map(|interface| interface.ip()).filter(|ip| !ip.is_loopback() && (address.is_ipv6() || ip.is_ipv4())).collect();
+        own.sort_by_key(IpAddr::is_ipv6);
+        hosts.extend(own.into_iter().map(|ip| ip.to_string()));
+    } else if !address.ip().is_loopback() {
+        hosts.push(address.ip().to_string());
+    }
+    hosts
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}
+
+fn store_failure(error: &StoreError) -> Failure {
+    let hint = match error {
+        StoreError::InUse { .. } => "Stop that one, or name another directory with --data.",
+        StoreError::NewerVersion { .. } => "Run the newer Baton; nothing was changed.",
+        StoreError::Full => "Free some space and start again.",
+        _ => "Nothing was changed; look at the data directory.",
+    };
+    Failure::failed(format!("The data directory can't be opened: {error}."), hint)
+}

@@ -1,0 +1,21 @@
+use crate::args::Sessions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::profile;
+use serde_json::{Value, json};
+
+pub(crate) async fn run(args: Sessions, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
+    let list = profile::load(profile)?.http()?.sessions(None, Some(args.limit.clamp(1, 200))).await?;
+    if list.sessions.is_empty() {
+        out.say(&Value::Null, "No session yet. Open one with `baton send --new TEXT`.");
+    }
+    for session in list.sessions {
+        let mut value = serde_json::to_value(&session).unwrap_or_default();
+        value["event"] = json!("session");
+        let waits = if session.waiting > 0 { format!("  ● {} waiting for you", session.waiting) } else { String::new() };
+        let state = format!("{:?}", session.state).to_lowercase();
+        let title = if session.title.is_empty() { "(nothing said yet)" } else { &session.title };
+        out.say(&value, &format!("{}  {state:<13} {:>3} %  {title}{waits}", session.session_id, session.progress));
+    }
+    Ok(0)
+}

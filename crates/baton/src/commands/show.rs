@@ -1,0 +1,120 @@
+use crate::args::Show;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::call_line;
+use crate::{pick, profile};
+use baton_proto::{
+    ApprovalEntity, ApprovalState, CallState, EntityView, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState,
+};
+use std::fmt::Write as _;
+
+pub(crate) async fn run(args: Show, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
+    let http = profile::load(profile)?.http()?;
+    let session = pick::session(&http, &args.id).await?;
+    let view = http.session(session).await?;
+    let text = describe(&view)?;
+    out.say(&serde_json::to_value(&view).unwrap_or_default(), &text);
+    Ok(match pick::entity(&view)?.state {
+        WorkState::AwaitingInput => crate::failure::AWAITING_INPUT,
+        _ => 0,
+    })
+}
+
+fn describe(view: &SessionView) -> Result<String, Failure> {
+    let session = pick::entity(view)?;
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", if session.title.is_empty() { "(nothing said yet)" } else { &session.title });
+    let _ = writeln!(
+        text,
+        "  session {}  {:?}, {:?}  epoch {}  version {}",
+        session.id, session.state, session.activity, session.epoch, view.seq
+    );
+    for entity in &view.entities {
+        match entity {
+            EntityView::Workspace(workspace) => {
+                let baseline = &workspace.baseline;
+                let commit = baseline.commit.as_deref().and_then(|commit| commit.get(..10)).unwrap_or("no commit");
+                let dirty = if baseline.dirty.is_some() { ", uncommitted changes" } else { "" };
+                let _ = writeln!(
+                    text,
+                    "  workspace {} ({}, {commit}{dirty})",
+                    baseline.path,
+                    baseline.branch.as_deref().unwrap_or("no branch")
+                );
+            }
+            EntityView::Task(task) if Some(task.id) == session.active_task => {
+                let _ = writeln!(text, "\nTask: {} [{:?}, {} %] {}", task.title, task.phase, task.progress, task.line);
+                for step in &task.steps {
+                    let mark = match step.status {
+                        StepStatus::Done => "✓",
+                        StepStatus::Running => "→",
+                        StepStatus::Pending => "○",
+                    };
+                    let _ = writeln!(text, "  {mark} {}", step.title);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut timeline: Vec<_> = view.entities.iter().filter_map(entry).collect();
+    timeline.sort_by_key(|(seq, _)| *seq);
+    if !timeline.is_empty() {
+        text.push('\n');
+    }
+    for (_, line) in timeline {
+        let _ = writeln!(text, "{line}");
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+fn entry(entity: &EntityView) -> Option<(u64, String)> {
+    Some(match entity {
+        EntityView::Message(message) => {
+            let who = match (message.role, &message.sender) {
+                (Role::User, Some(sender)) => format!("you ({})", sender.name),
+                (Role::User, None) => "you".to_owned(),
+                (Role::Agent, _) => "agent".to_owned(),
+                (Role::Hub, _) => "hub".to_owned(),
+            };
+            (message.created_seq, format!("{who}: {}", message.text))
+        }
+        EntityView::Call(call) => {
+            let waits = format!("… {} ({})", call.tool, format!("{:?}", call.state).to_lowercase());
+            let mut line = call_line(call).unwrap_or(waits);
+            if let (CallState::Succeeded, baton_proto::CallOrigin::User, Some(result)) = (call.state, call.origin, &call.result) {
+                line = format!("✓ {}\n{}", call.tool, result.content);
+            }
+            (call.created_seq, line)
+        }
+        EntityView::Approval(open) if open.state == ApprovalState::Open => (open.created_seq, approval(open)),
+        EntityView::Question(open) if open.state == QuestionState::Open => (open.created_seq, question(open)),
+        _ => return None,
+    })
+}
+
+/// An open approval with everything that is to be known before answering it: the whole of what would run.
+pub(crate) fn approval(approval: &ApprovalEntity) -> String {
+    let binding = &approval.binding;
+    let place = binding.directory.as_ref().map(|directory| format!("\n    in {directory}")).unwrap_or_default();
+    let changed = if approval.workspace_changed { "\n    The workspace changed since this was asked." } else { "" };
+    let risk = format!("{:?}", binding.risk).to_lowercase();
+    format!(
+        "● May this run? {} [{risk}: {}]\n    {}{place}{changed}\n    baton approve {id}   |   baton reject {id}",
+        binding.tool,
+        binding.risk_reason,
+        binding.preview.replace('\n', "\n    "),
+        id = approval.id
+    )
+}
+
+pub(crate) fn question(question: &QuestionEntity) -> String {
+    let mut text = format!("● {}", question.text);
+    if let Some(known) = &question.known {
+        let _ = write!(text, "\n    {known}");
+    }
+    if !question.options.is_empty() {
+        let _ = write!(text, "\n    {}", question.options.join("  |  "));
+    }
+    let _ = write!(text, "\n    baton answer {} TEXT", question.id);
+    text
+}

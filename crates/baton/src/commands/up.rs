@@ -1,0 +1,141 @@
+use super::hub::{HubFile, Serving};
+use crate::args::Up;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::profile::Profile;
+use crate::supervise::{DeviceCommand, Supervisor};
+use crate::{files, interrupt, sample};
+use baton_proto::{Changed, DeviceView};
+use baton_runtime::{Hub, Identity};
+use fast_qr::QRBuilder;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the device beside the hub may take to connect before the hub is called ready without it.
+const DEVICE_PATIENCE: Duration = Duration::from_secs(15);
+
+pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
+    let serving = Serving::start(&args.hub).await?;
+    let workspace = match &args.workspace {
+        Some(path) => path.canonicalize().map_err(|error| {
+            Failure::usage(format!("The workspace {} can't be opened: {error}.", path.display()), "Name a directory that exists.")
+        })?,
+        None => sample::prepare(&serving.data)?,
+    };
+    let device_data = serving.data.join("device");
+    files::private_directory(&device_data)?;
+    let own = own_device(&serving, &device_data).await?;
+    let command = DeviceCommand {
+        data: device_data,
+        hub_file: HubFile::path(&serving.data),
+        workspace: workspace.clone(),
+        no_sandbox: args.no_sandbox,
+    };
+    let supervisor = Supervisor::start(command).await?;
+    let connected = connected(&serving.hub, own).await;
+    let link = serving.owner_link().await?;
+    let model = serving.hub.info().model;
+    if out.is_json() {
+        out.say(
+            &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id(), "device_pid": supervisor.pid(), "workspace": workspace, "model": model, "device_connected": connected}),
+            "",
+        );
+    } else {
+        welcome(&serving, &workspace, &link, model.as_deref(), connected, out);
+    }
+    let mut known = ids(&serving.hub.devices(own));
+    let mut changes = serving.hub.changes_of_lists();
+    let stopping = interrupt::asked_to_stop();
+    tokio::pin!(stopping);
+    let failed = loop {
+        tokio::select! {
+            stop = &mut stopping => { stop?; break None; }
+            reason = serving.hub.failed() => break Some(reason),
+            change = changes.recv() => match change {
+                Ok((user, Changed::Devices)) if user == serving.owner => announce(&serving.hub, own, &mut known, out),
+                Ok(_) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => break None,
+            },
+        }
+    };
+    if !out.is_json() {
+        out.line("Stopping.");
+    }
+    supervisor.stop().await;
+    serving.stop().await?;
+    failed.map_or(Ok(0), |reason| Err(Failure::failed(reason, "Start Baton again when the cause is mended.")))
+}
+
+/// The device beside the hub, paired by the hub itself the first time.
+async fn own_device(serving: &Serving, data: &Path) -> Result<Identity, Failure> {
+    let path = data.join("profile.json");
+    if let Some(profile) = Profile::read(&path)?
+        && let Some(identity) = serving.hub.authenticate(profile.token()?.reveal())
+    {
+        return Ok(identity);
+    }
+    let credentials = serving.hub.pair_own_device(serving.owner, &files::machine_name()).await?;
+    let identity = Identity { user_id: credentials.user_id, device_id: credentials.device_id };
+    Profile::of(&serving.url, credentials).write(&path)?;
+    Ok(identity)
+}
+
+async fn connected(hub: &Arc<Hub>, own: Identity) -> bool {
+    let mut changes = hub.changes_of_lists();
+    let online =
+        || hub.devices(own).iter().any(|device| device.device_id == own.device_id && device.online && !device.workspaces.is_empty());
+    let waiting = async {
+        while !online() {
+            // A lagging receiver missed changes, and looks again all the same.
+            if let Err(tokio::sync::broadcast::error::RecvError::Closed) = changes.recv().await {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEVICE_PATIENCE, waiting).await.is_ok()
+}
+
+fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>, connected: bool, out: &Output) {
+    let code = QRBuilder::new(link).build().map(|code| code.to_str()).unwrap_or_default();
+    out.line(&code);
+    out.line(&format!("Open this on your phone; it works once, for five minutes:\n\n    {link}\n"));
+    if serving.public_url == serving.url {
+        out.line(
+            "The hub listens on this machine only. For a phone, add --listen 0.0.0.0:7440 --allow-plain-http on a network that you trust.",
+        );
+    }
+    out.line(&format!("Hub        {}", serving.url));
+    out.line(&format!("Data       {}", serving.data.display()));
+    out.line(&format!(
+        "Workspace  {}{}",
+        workspace.display(),
+        if connected { "" } else { "  (its device hasn't connected yet; see device/device.log)" }
+    ));
+    match model {
+        Some(model) => out.line(&format!("Model      {model}")),
+        None => out
+            .line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model."),
+    }
+    out.line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
+}
+
+fn ids(devices: &[DeviceView]) -> BTreeSet<baton_proto::DeviceId> {
+    devices.iter().map(|device| device.device_id).collect()
+}
+
+/// Whoever was let in is named at once, with the way to undo it (S4).
+fn announce(hub: &Hub, own: Identity, known: &mut BTreeSet<baton_proto::DeviceId>, out: &Output) {
+    let devices = hub.devices(own);
+    for device in devices.iter().filter(|device| !known.contains(&device.device_id)) {
+        let kind = format!("{:?}", device.client_type).to_lowercase();
+        let trust = format!("{:?}", device.trust).to_lowercase();
+        out.say(
+            &json!({"event": "device_paired", "device_id": device.device_id, "name": device.name, "client_type": device.client_type, "trust": device.trust}),
+            &format!("Paired: '{}' ({kind}, {trust}). Not yours? Undo it: baton devices revoke {}", device.name, device.device_id),
+        );
+    }
+    *known = ids(&devices);
+}

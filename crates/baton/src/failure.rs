@@ -1,0 +1,73 @@
+use baton_client::ClientError;
+use baton_proto::{ErrorBody, make_visible};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Why a command did not do what was asked, and the exit code that says so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: u8,
+    code: String,
+    message: String,
+    hint: String,
+}
+
+/// The agent waits for the user.
+pub(crate) const AWAITING_INPUT: u8 = 3;
+/// It failed, or was refused.
+pub(crate) const FAILED: u8 = 4;
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit: 2, code: "usage".to_owned(), message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit: FAILED, code: "failed".to_owned(), message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn unreachable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit: 5, code: "unreachable".to_owned(), message: message.into(), hint: hint.into() }
+    }
+
+    /// Tells it on standard error, as a line of JSON or as two sentences.
+    pub(crate) fn tell(&self, json: bool) -> ExitCode {
+        if json {
+            eprintln!("{}", json!({"event": "error", "code": self.code, "message": self.message, "hint": self.hint}));
+        } else {
+            eprintln!("baton: {}\n       {}", make_visible(&self.message), make_visible(&self.hint));
+        }
+        ExitCode::from(self.exit)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<ErrorBody> for Failure {
+    fn from(error: ErrorBody) -> Self {
+        Self { exit: FAILED, code: error.code.to_string(), message: error.message, hint: error.hint }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Hub(error) => error.into(),
+            ClientError::Unreachable(why) => Self::unreachable(
+                format!("The hub can't be reached: {why}."),
+                "Check that it runs (`baton up`) and that its address is right.",
+            ),
+            other @ ClientError::Protocol(_) => Self::unreachable(other.to_string(), "Is this the hub's address?"),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(format!("A file or stream failed: {error}."), "Check the disk and the permissions.")
+    }
+}

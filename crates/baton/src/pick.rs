@@ -1,0 +1,129 @@
+//! Finds what a user names: sessions by id or by its end, approvals and questions by id among what is open.
+
+use crate::failure::Failure;
+use baton_client::Http;
+use baton_proto::{
+    ApprovalEntity, ApprovalState, EntityView, ErrorCode, Intent, Operation, OperationId, QuestionEntity, Reply, ReplyStatus,
+    SessionEntity, SessionId, SessionSummary, SessionView,
+};
+use uuid::Uuid;
+
+/// Sessions that are looked through for what is open.
+const LOOKED_THROUGH: u32 = 200;
+
+/// A session by its whole id, by the end of it as far as that is unique, or `latest`.
+pub(crate) async fn session(http: &Http, named: &str) -> Result<SessionId, Failure> {
+    if let Ok(id) = named.parse() {
+        return Ok(id);
+    }
+    let list = http.sessions(None, Some(LOOKED_THROUGH)).await?.sessions;
+    if named == "latest" {
+        return list
+            .first()
+            .map(|session| session.session_id)
+            .ok_or_else(|| Failure::failed("There is no session yet.", "Open one with `baton send --new TEXT`."));
+    }
+    let matching: Vec<_> = list.iter().filter(|session| named.len() >= 4 && session.session_id.to_string().ends_with(named)).collect();
+    match matching.as_slice() {
+        [one] => Ok(one.session_id),
+        [] => Err(Failure::usage(format!("No session's id ends with '{named}'."), "`baton sessions` lists them.")),
+        _ => Err(Failure::usage(format!("More than one session's id ends with '{named}'."), "Give more of it.")),
+    }
+}
+
+/// The newest session that is open, if any.
+pub(crate) async fn newest(http: &Http) -> Result<Option<SessionSummary>, Failure> {
+    Ok(http.sessions(None, Some(1)).await?.sessions.into_iter().next())
+}
+
+pub(crate) fn entity(view: &SessionView) -> Result<&SessionEntity, Failure> {
+    view.entities
+        .iter()
+        .find_map(|entity| match entity {
+            EntityView::Session(session) => Some(&**session),
+            _ => None,
+        })
+        .ok_or_else(|| Failure::failed("The hub's view of the session has no session in it.", "Are hub and terminal of the same version?"))
+}
+
+/// An open approval with its session. One that is closed is named as such, so that the hub can say what became of it.
+pub(crate) async fn approval(http: &Http, named: &str) -> Result<(SessionId, ApprovalEntity), Failure> {
+    let found = find(http, |entity| match entity {
+        EntityView::Approval(approval) if matches(&approval.id.to_string(), named) => {
+            Some(((**approval).clone(), approval.state == ApprovalState::Open))
+        }
+        _ => None,
+    })
+    .await?;
+    found.ok_or_else(|| {
+        Failure::usage(format!("No approval '{named}' is known in your recent sessions."), "`baton show SESSION` lists what waits.")
+    })
+}
+
+pub(crate) async fn question(http: &Http, named: &str) -> Result<(SessionId, QuestionEntity), Failure> {
+    let found = find(http, |entity| match entity {
+        EntityView::Question(question) if matches(&question.id.to_string(), named) => {
+            Some((question.clone(), question.state == baton_proto::QuestionState::Open))
+        }
+        _ => None,
+    })
+    .await?;
+    found.ok_or_else(|| {
+        Failure::usage(format!("No question '{named}' is known in your recent sessions."), "`baton show SESSION` lists what waits.")
+    })
+}
+
+fn matches(id: &str, named: &str) -> bool {
+    id == named || (named.len() >= 6 && id.ends_with(named))
+}
+
+/// Looks through recent sessions, those that wait for the user first; open things go before closed ones.
+async fn find<T>(http: &Http, wanted: impl Fn(&EntityView) -> Option<(T, bool)>) -> Result<Option<(SessionId, T)>, Failure> {
+    let mut sessions = http.sessions(None, Some(LOOKED_THROUGH)).await?.sessions;
+    sessions.sort_by_key(|session| session.waiting == 0);
+    let mut closed = None;
+    for session in sessions.into_iter().take(40) {
+        let view = http.session(session.session_id).await?;
+        for (found, open) in view.entities.iter().filter_map(&wanted) {
+            if open {
+                return Ok(Some((session.session_id, found)));
+            }
+            closed.get_or_insert((session.session_id, found));
+        }
+    }
+    Ok(closed)
+}
+
+/// Sends one operation with an id of its own. A request whose answer was lost is sent again with the same id, which can't do it twice.
+pub(crate) async fn operate(
+    http: &Http,
+    session: Option<SessionId>,
+    epoch: Option<u64>,
+    intent: Intent,
+    confirmed: bool,
+) -> Result<Reply, Failure> {
+    let mut operation = Operation::new(OperationId(Uuid::now_v7()), session, intent);
+    operation.epoch = epoch;
+    operation.confirmed = confirmed;
+    let mut tries = 0;
+    let reply = loop {
+        match http.operate(&operation).await {
+            Ok(reply) => break reply,
+            Err(error) if error.may_be_repeated() && tries < 3 => {
+                tries += 1;
+                tokio::time::sleep(std::time::Duration::from_millis(200 << tries)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
+    match (reply.status, reply.error.clone()) {
+        (ReplyStatus::Accepted | ReplyStatus::Duplicate, None) => Ok(reply),
+        (_, Some(mut error)) => {
+            if error.code == ErrorCode::NeedsConfirmation {
+                "To do it all the same, run this again with --confirm.".clone_into(&mut error.hint);
+            }
+            Err(error.into())
+        }
+        (ReplyStatus::Rejected, None) => Err(Failure::failed("The hub refused without a reason.", "Look at the hub's log.")),
+    }
+}

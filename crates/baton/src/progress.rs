@@ -1,0 +1,207 @@
+//! Following a session in a terminal: each change as a line, until the agent rests or waits for the user.
+
+use crate::failure::{AWAITING_INPUT, FAILED, Failure};
+use crate::output::Output;
+use crate::profile::Profile;
+use baton_client::{Connection, ConnectionConfig, Hello, Incoming, Timing};
+use baton_proto::{
+    ApprovalState, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, QuestionState, Role, SessionEvent, SessionId,
+    StepStatus, TurnState,
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When following ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The agent rests, or waits for the user.
+    Rest,
+    /// Never.
+    Interrupted,
+}
+
+/// Follows a session after a sequence number; returns the exit code that says how it stands.
+pub(crate) async fn follow(
+    profile: &Profile,
+    session: SessionId,
+    after: u64,
+    until: Until,
+    raw: bool,
+    out: &Output,
+) -> Result<u8, Failure> {
+    let url = profile.hub_url()?;
+    let config = ConnectionConfig {
+        url: Arc::new(move || Ok(url.clone())),
+        token: profile.token()?,
+        greeting: Arc::new(Hello::of(ClientType::Cli)),
+        cursors: BTreeMap::from([(session, after)]),
+        timing: Timing::default(),
+    };
+    let (handle, mut incoming) = Connection::spawn(config);
+    let mut shown = Shown::default();
+    let mut lost = 0;
+    let code = loop {
+        let Some(word) = incoming.recv().await else { break FAILED };
+        match word {
+            Incoming::Frame(frame) => match *frame {
+                HubFrame::Change(change) if change.session_id == session => {
+                    if raw {
+                        print_raw(&change, out)?;
+                    } else {
+                        shown.change(&change, out);
+                    }
+                    if let (Until::Rest, Some(code)) = (until, rests(&change)) {
+                        break code;
+                    }
+                }
+                HubFrame::Delta { part: DeltaPart::Text, text, .. } if !raw && !out.is_json() => shown.delta(&text),
+                HubFrame::Error { error, .. } => return Err(error.into()),
+                HubFrame::Reset { reason, .. } => {
+                    out.say(&json!({"event": "reset", "reason": reason}), &format!("(started again from the present state: {reason})"))
+                }
+                _ => {}
+            },
+            Incoming::UnknownChange(change) => {
+                out.say(
+                    &json!({"event": "unknown_change", "seq": change.seq}),
+                    &format!("[{}] something this version doesn't know", change.seq),
+                );
+            }
+            Incoming::Connected(_) => lost = 0,
+            Incoming::Disconnected { reason } => {
+                lost += 1;
+                if lost == 1 {
+                    eprintln!("baton: the link to the hub is gone ({reason}); trying again");
+                }
+                // A hub that restarts is back within seconds; one that isn't there needs the user.
+                if lost > 12 {
+                    return Err(Failure::unreachable(
+                        format!("The hub can't be reached: {reason}."),
+                        "Start it again; the task is safe there, and `baton show` tells how it stands.",
+                    ));
+                }
+            }
+            Incoming::Refused(error) => return Err(error.into()),
+        }
+    };
+    handle.stop().await;
+    Ok(code)
+}
+
+fn print_raw(change: &Change, out: &Output) -> Result<(), Failure> {
+    let line = serde_json::to_string(change).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
+    out.line(&line);
+    Ok(())
+}
+
+/// How the session stands after a change, if it stands still.
+fn rests(change: &Change) -> Option<u8> {
+    match &change.event.body {
+        SessionEvent::TurnFinished { .. } => Some(0),
+        SessionEvent::TurnInterrupted { .. } | SessionEvent::TurnFailed { .. } => Some(FAILED),
+        SessionEvent::ApprovalRequested { .. } | SessionEvent::QuestionAsked { .. } => Some(AWAITING_INPUT),
+        _ => None,
+    }
+}
+
+/// What a terminal has been shown already.
+#[derive(Debug, Default)]
+struct Shown {
+    streaming: bool,
+    streamed: bool,
+}
+
+impl Shown {
+    fn delta(&mut self, text: &str) {
+        use std::io::Write;
+        let mut out = std::io::stdout().lock();
+        let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
+        self.streaming = true;
+        self.streamed = true;
+    }
+
+    fn change(&mut self, change: &Change, out: &Output) {
+        if self.streaming {
+            if matches!(change.event.body, SessionEvent::ModelFinished { .. }) {
+                println!();
+            } else {
+                println!(" …");
+                self.streamed = false;
+            }
+            self.streaming = false;
+        }
+        for entity in &change.upserts {
+            if out.is_json() {
+                out.say(&json!({"event": "upsert", "seq": change.seq, "type": baton_proto::EventBody::name(&change.event.body), "entity": entity}), "");
+            } else if let Some(line) = line(entity, &change.event.body, std::mem::take(&mut self.streamed)) {
+                out.say(&json!(null), &line);
+            }
+        }
+    }
+}
+
+/// An entity as a line, where it says something new.
+fn line(entity: &EntityView, event: &SessionEvent, streamed: bool) -> Option<String> {
+    Some(match (entity, event) {
+        (EntityView::Message(message), SessionEvent::ModelFinished { .. }) if streamed || message.text.trim().is_empty() => return None,
+        (EntityView::Message(message), _) => match message.role {
+            Role::User => format!("you ({}): {}", message.sender.as_ref().map_or("?", |sender| sender.name.as_str()), message.text),
+            Role::Agent => message.text.clone(),
+            Role::Hub => format!("[hub] {}", message.text),
+        },
+        (EntityView::Call(call), _) => call_line(call)?,
+        (EntityView::Task(task), SessionEvent::StepStarted { step_id, .. } | SessionEvent::StepFinished { step_id, .. }) => {
+            let step = task.steps.iter().find(|step| step.step_id == *step_id)?;
+            let mark = if step.status == StepStatus::Done { "✓" } else { "→" };
+            format!("{mark} {} ({} %)", step.title, task.progress)
+        }
+        (EntityView::Approval(approval), _) if approval.state == ApprovalState::Open => crate::commands::show::approval(approval),
+        (EntityView::Question(question), _) if question.state == QuestionState::Open => crate::commands::show::question(question),
+        (EntityView::Turn(turn), SessionEvent::TurnInterrupted { .. } | SessionEvent::TurnFailed { .. })
+            if turn.state != TurnState::Finished =>
+        {
+            format!("[{}]", turn.reason.clone().unwrap_or_default())
+        }
+        _ => return None,
+    })
+}
+
+pub(crate) fn call_line(call: &baton_proto::CallEntity) -> Option<String> {
+    let what = format!("{} {}", call.tool, summary(&call.arguments));
+    Some(match call.state {
+        CallState::Started => format!("· {what}"),
+        CallState::Succeeded => {
+            let first =
+                call.result.as_ref().and_then(|result| result.content.lines().find(|line| !line.trim().is_empty())).unwrap_or_default();
+            format!("✓ {what}{}", if first.is_empty() { String::new() } else { format!(" → {}", cut(first, 100)) })
+        }
+        CallState::Failed => {
+            let error = call.error.as_ref().map_or_else(String::new, |error| format!("{} {}", error.message, error.hint));
+            format!("✗ {what}: {error}")
+        }
+        CallState::Cancelled => format!("■ {what}: {}", call.reason.clone().unwrap_or_default()),
+        CallState::Unknown => format!("? {what}: {}", call.reason.clone().unwrap_or_default()),
+        _ => return None,
+    })
+}
+
+/// The arguments in one short line.
+fn summary(arguments: &serde_json::Value) -> String {
+    let Some(map) = arguments.as_object() else { return String::new() };
+    let shown: Vec<String> = map
+        .iter()
+        .map(|(key, value)| match value {
+            serde_json::Value::String(text) => format!("{key}={}", cut(text.lines().next().unwrap_or_default(), 48)),
+            other => format!("{key}={}", cut(&other.to_string(), 60)),
+        })
+        .collect();
+    cut(&shown.join(" "), 140)
+}
+
+fn cut(text: &str, characters: usize) -> String {
+    if text.chars().count() <= characters {
+        return text.to_owned();
+    }
+    text.chars().take(characters - 1).chain(['…']).collect()
+}
