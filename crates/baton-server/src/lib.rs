@@ -1,1 +1,23 @@
+//! The hub's door (architecture.md): HTTP, WebSocket, tokens, the console's files.
+//!
+//! Whoever comes in is looked at in one order: its Host and Origin, the size and shape of what it brings, its token. What it asks is
+//! then the runtime's to answer. This room knows nothing of SQL, nor of how anything is decided.
 
+mod app;
+mod assets;
+mod auth;
+mod body;
+mod config;
+mod door;
+mod error;
+mod hosts;
+mod problem;
+mod routes;
+mod serve;
+mod socket;
+
+pub use assets::{Asset, Assets};
+pub use config::{ServerConfig, ServerLimits};
+pub use error::ServerError;
+pub use routes::{Access, RouteInfo, routes};
+pub use serve::{bind, serve};

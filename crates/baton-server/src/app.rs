@@ -1,0 +1,55 @@
+use crate::assets::Assets;
+use crate::config::{ServerConfig, ServerLimits};
+use crate::error::ServerError;
+use crate::hosts::Hosts;
+use baton_proto::Digest;
+use baton_runtime::Hub;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What every route has at hand.
+#[derive(Clone, Debug)]
+pub(crate) struct App(Arc<Parts>);
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) hosts: Hosts,
+    pub(crate) assets: Assets,
+    pub(crate) trusted_proxy: bool,
+    /// Of the token that may add users, so that comparing it tells nothing by its time.
+    pub(crate) admin: Option<Digest>,
+    pub(crate) limits: ServerLimits,
+    /// Turns true when the server is to stop. Each connection holds a receiver, so that the last one's end is seen too.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+impl App {
+    pub(crate) fn new(hub: Arc<Hub>, config: &ServerConfig, listening: SocketAddr) -> Result<Self, ServerError> {
+        Ok(Self(Arc::new(Parts {
+            hub,
+            hosts: Hosts::new(listening, &config.allowed_hosts, config.public_url.as_deref())?,
+            assets: config.assets,
+            trusted_proxy: config.trusted_proxy,
+            admin: config.admin_token.as_ref().map(|token| Digest::of_bytes(token.as_bytes())),
+            limits: config.limits,
+            stopping: watch::channel(false).0,
+        })))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// Resolves when the server is to stop.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // The sender lives as long as the server; if it is gone, so is the server.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}

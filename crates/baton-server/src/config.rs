@@ -1,0 +1,78 @@
+use crate::assets::Assets;
+use baton_proto::{HEARTBEAT_S, LEASE_S};
+use std::fmt;
+use std::time::Duration;
+
+/// What a server is told besides its hub and its socket.
+#[derive(Clone)]
+pub struct ServerConfig {
+    /// Names and addresses under which the hub may be called besides loopback's and the one it listens on (S2). No ports.
+    pub allowed_hosts: Vec<String>,
+    /// The address that browsers use when something stands before the hub, such as `https://baton.example`.
+    pub public_url: Option<String>,
+    /// The console.
+    pub assets: Assets,
+    /// Whether what stands before the hub appends to `X-Forwarded-For` who is calling. Only then does the header count (S3).
+    pub trusted_proxy: bool,
+    /// Lets the owner of the hub's data directory add users; `None`: nobody may.
+    pub admin_token: Option<String>,
+    pub limits: ServerLimits,
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("allowed_hosts", &self.allowed_hosts)
+            .field("public_url", &self.public_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerConfig {
+    pub fn new(assets: Assets) -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            public_url: None,
+            assets,
+            trusted_proxy: false,
+            admin_token: None,
+            limits: ServerLimits::default(),
+        }
+    }
+}
+
+/// How long the server waits for whom, and how many it serves (S8).
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// For the headers of a request, and between two requests of one connection.
+    pub headers: Duration,
+    /// For a request's body.
+    pub body: Duration,
+    /// For the first frame of a WebSocket.
+    pub hello: Duration,
+    /// Between two pings to a WebSocket.
+    pub ping: Duration,
+    /// Without any frame from a WebSocket, before it counts as dead.
+    pub silence: Duration,
+    /// Without progress in writing to a peer, before it is given up.
+    pub stalled: Duration,
+    /// For connections to end after the word to stop.
+    pub drain: Duration,
+    /// Connections at once; more wait until one of these ends.
+    pub connections: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            headers: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            hello: Duration::from_secs(10),
+            ping: Duration::from_secs(HEARTBEAT_S),
+            silence: Duration::from_secs(LEASE_S),
+            stalled: Duration::from_secs(30),
+            drain: Duration::from_secs(5),
+            connections: 16_384,
+        }
+    }
+}
