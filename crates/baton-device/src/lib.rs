@@ -2,7 +2,10 @@
 //!
 //! It may use the protocol and the client's end of the wire; it must never know how the hub decides.
 
+pub mod device;
 pub mod history;
+pub mod journal;
+mod link;
 pub mod output;
 pub mod sandbox;
 pub mod tool;

@@ -1,0 +1,39 @@
+use crate::journal::SharedJournal;
+use crate::tool::Toolbox;
+use async_trait::async_trait;
+use baton_client::{Greeting, Hello};
+use baton_proto::{Capabilities, ClientType, Workspace};
+use std::fmt;
+use std::sync::Arc;
+
+/// Says which workspaces a device holds, and what they look like now.
+#[async_trait]
+pub trait WorkspaceSource: Send + Sync + fmt::Debug + 'static {
+    async fn workspaces(&self) -> Vec<Workspace>;
+}
+
+#[async_trait]
+impl WorkspaceSource for Vec<Workspace> {
+    async fn workspaces(&self) -> Vec<Workspace> {
+        self.clone()
+    }
+}
+
+/// What a device says of itself at each connection.
+#[derive(Debug)]
+pub(crate) struct DeviceGreeting {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) workspaces: Arc<dyn WorkspaceSource>,
+    pub(crate) journal: SharedJournal,
+}
+
+#[async_trait]
+impl Greeting for DeviceGreeting {
+    async fn hello(&self) -> Hello {
+        let workspaces = self.workspaces.workspaces().await;
+        // Without its journal a device tells of nothing that runs, and is about to stop anyway.
+        let running = self.journal.with(|journal| Ok(journal.running())).await.unwrap_or_default();
+        Hello { client_type: ClientType::Device, capabilities: self.capabilities.clone(), tools: self.toolbox.specs(), workspaces, running }
+    }
+}
