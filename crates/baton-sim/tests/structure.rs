@@ -292,3 +292,25 @@ fn links_between_documents_lead_somewhere() {
         }
     }
 }
+
+/// Names in backticks that look like those of tests.
+fn named_tests(text: &str) -> BTreeSet<&str> {
+    let words = text.split('`').skip(1).step_by(2);
+    words
+        .filter(|word| word.matches('_').count() >= 3 && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        .collect()
+}
+
+#[test]
+fn every_test_that_the_security_page_relies_on_exists() {
+    let sources: Vec<String> = files().iter().filter(|path| has_extension(path, &["rs"])).map(|path| read(path)).collect();
+    let page = read("docs/security.md");
+    let named = named_tests(&page);
+    assert!(named.len() > 30, "the page has lost its proofs: {named:?}");
+    for name in named {
+        assert!(
+            sources.iter().any(|source| source.contains(&format!("fn {name}("))),
+            "docs/security.md relies on {name}, which doesn't exist"
+        );
+    }
+}
