@@ -17,8 +17,8 @@ const RESULTS: &[&str] = &["node_modules", "dist", ".test", "test", "dev"];
 
 /// The digest of what was installed lies with it, so that both vanish together.
 const INSTALLED: &str = "node_modules/.baton-installed";
-/// Likewise for what was built.
-const BUILT: &str = "web/dist/.baton-built";
+/// Likewise for what was built; beside the console it would be embedded with it.
+const BUILT: &str = "node_modules/.baton-built";
 
 /// Installs the packages that the lock file names, without running any script of theirs (S24).
 pub(crate) fn install(root: &Root) -> Result<()> {
