@@ -225,6 +225,10 @@ impl Operation {
     /// # Errors
     /// `invalid` for anything malformed or unknown, `unsupported_version` for another `v`.
     pub fn decode(value: Value) -> Result<Self, ErrorBody> {
+        // A derived reader would take a list for an object, with its fields by place.
+        if !value.is_object() {
+            return Err(ErrorBody::invalid("The operation can't be read: it is not a JSON object."));
+        }
         let raw: RawOperation =
             serde_json::from_value(value).map_err(|error| ErrorBody::invalid(format!("The operation can't be read: {error}.")))?;
         if raw.v != Some(PROTOCOL_VERSION) {
@@ -244,6 +248,9 @@ impl Operation {
             )));
         }
         let payload = raw.payload.filter(|payload| !payload.is_null()).unwrap_or_else(|| json!({}));
+        if !payload.is_object() {
+            return Err(ErrorBody::invalid(format!("The payload of '{}' can't be read: it is not a JSON object.", raw.intent)));
+        }
         let intent: Intent = serde_json::from_value(json!({"intent": raw.intent, "payload": payload}))
             .map_err(|error| ErrorBody::invalid(format!("The payload of '{}' can't be read: {error}.", raw.intent)))?;
         Ok(Self {
