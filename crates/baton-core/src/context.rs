@@ -81,7 +81,7 @@ impl Ids {
         Self { milliseconds: now.0.unsigned_abs(), random, next: Cell::new(0) }
     }
 
-    /// A new UUIDv7. Ids of one context sort in the order in which they were drawn.
+    /// A new UUID of version 7. Ids of one context sort in the order in which they were drawn.
     pub fn fresh<T: From<Uuid>>(&self) -> T {
         let count = self.next.get();
         self.next.set(count + 1);

@@ -186,12 +186,12 @@ impl Session {
     /// Takes facts out of force, and remembers them as this event's doing, so that ends are told.
     fn close_facts(&mut self, closes: impl Fn(&Fact) -> bool) {
         let seq = self.seq;
-        let closed: Vec<_> = self.facts.values().filter(|fact| closes(fact)).map(|fact| fact.id).collect();
-        if closed.is_empty() {
+        let ended: Vec<_> = self.facts.values().filter(|fact| closes(fact)).map(|fact| fact.id).collect();
+        if ended.is_empty() {
             return;
         }
         self.closed_facts.retain(|fact| fact.version == seq);
-        for id in closed {
+        for id in ended {
             self.closed_facts.extend(self.facts.remove(&id).map(|fact| Fact { version: seq, ..fact }));
         }
     }

@@ -80,13 +80,12 @@ fn split(text: &str) -> Option<Vec<String>> {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None | Some('"'), '\\') => word.get_or_insert_default().push(chars.next()?),
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '"' | '\'') => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word);

@@ -45,10 +45,10 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
         }
         SessionEvent::FactRecorded { fact_id, .. } => touched.extend(fact(state, *fact_id)),
         SessionEvent::NoteSet { key, value } => {
-            touched.push(EntityView::Note(NoteEntity { id: key.clone(), version: state.seq, value: Some(value.clone()) }))
+            touched.push(EntityView::Note(NoteEntity { id: key.clone(), version: state.seq, value: Some(value.clone()) }));
         }
         SessionEvent::NoteForgotten { key } => {
-            touched.push(EntityView::Note(NoteEntity { id: key.clone(), version: state.seq, value: None }))
+            touched.push(EntityView::Note(NoteEntity { id: key.clone(), version: state.seq, value: None }));
         }
         SessionEvent::WorkspaceSeen { changed, .. } => {
             touched.extend(workspace(state));
@@ -237,11 +237,10 @@ fn standing(state: &Session) -> (WorkState, Activity) {
         let ended = state.turn.as_ref().and_then(|turn| turn.end.as_ref().map(|end| end.state));
         let task = state.active_task().or_else(|| state.turn.as_ref().and_then(|turn| turn.task_id).and_then(|id| state.tasks.get(&id)));
         let work = match (task.map(|task| task.phase), ended) {
-            (Some(Phase::Paused | Phase::WaitingDevice | Phase::Idle), _) => WorkState::Pending,
+            (Some(Phase::Paused | Phase::WaitingDevice | Phase::Idle), _) | (None, None) => WorkState::Pending,
             (Some(Phase::WaitingUser), _) => WorkState::AwaitingInput,
             (Some(Phase::Failed), _) | (None, Some(TurnState::Failed)) => WorkState::Failed,
             (Some(Phase::Cancelled), _) | (None, Some(TurnState::Interrupted)) => WorkState::Cancelled,
-            (None, None) => WorkState::Pending,
             _ => WorkState::Completed,
         };
         let activity = if ended == Some(TurnState::Failed) { Activity::Error } else { Activity::Idle };

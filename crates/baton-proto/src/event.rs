@@ -118,7 +118,7 @@ impl<B: EventBody> Serialize for Event<B> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut tagged = serde_json::to_value(&self.body).map_err(serde::ser::Error::custom)?;
         let name = self.body.name();
-        let data = tagged.get_mut("data").map(Value::take).unwrap_or_else(|| json!({}));
+        let data = tagged.get_mut("data").map_or_else(|| json!({}), Value::take);
         RawEvent {
             name: name.to_owned(),
             v: B::version(name),

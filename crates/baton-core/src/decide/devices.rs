@@ -21,8 +21,6 @@ pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(Call
                 }
                 draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::StillRunning });
             }
-            // The outcome itself follows as a result.
-            (_, Some(_)) => {}
             // It was written down before it was reported as started; a journal that doesn't know it was lost.
             (CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device, .. }, None) => {
                 tools::interrupted(draft, call_id, "The device has no record of it any more.");
@@ -30,7 +28,8 @@ pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(Call
             (CallStage::Cancelling { reason, .. }, None) => {
                 draft.emit(SessionEvent::ToolCancelled { call_id, reason: reason.clone(), result: None });
             }
-            (_, None) => {}
+            // Of one that it knows otherwise, the outcome itself follows as a result; one that it doesn't know at all is dispatched anew.
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ pub(super) fn take_over_first(
     draft: &mut Draft<'_>,
     operation: &Operation,
     sender: &ActingDevice,
-    standing: &Standing,
+    standing: Standing,
 ) -> Result<(), ErrorBody> {
     match standing {
         Standing::Follower => {
@@ -50,7 +50,7 @@ pub(super) fn take_over(
     draft: &mut Draft<'_>,
     operation: &Operation,
     sender: &ActingDevice,
-    standing: &Standing,
+    standing: Standing,
     force: bool,
 ) -> Result<(), ErrorBody> {
     match standing {

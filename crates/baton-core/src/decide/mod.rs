@@ -42,11 +42,10 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
     }
     let mut draft = match command {
         Command::Operation(operation) => {
-            let sender = at
-                .sender
-                .clone()
-                .ok_or_else(|| reject(ErrorBody::new(ErrorCode::Unauthenticated, "Nobody is signed in.", "Pair this device first.")))?;
-            return decide_operation(state, operation, &sender, at).map_err(|error| traced(state, operation, &sender, error, at));
+            let sender = at.sender.clone().ok_or_else(|| {
+                without_trace(ErrorBody::new(ErrorCode::Unauthenticated, "Nobody is signed in.", "Pair this device first."))
+            })?;
+            return decide_operation(state, operation, &sender, at).map_err(|error| Box::new(traced(state, operation, &sender, error, at)));
         }
         Command::Model { .. } => Draft::new(state, at, None, Actor::Agent),
         Command::Prepared { device, .. }
@@ -92,15 +91,15 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     match &operation.intent {
         Intent::NewSession { .. } => {}
         Intent::Say { text, selection, delivery } => {
-            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            handoff::take_over_first(&mut draft, operation, sender, standing)?;
             say::say(&mut draft, sender, text, selection.as_ref(), *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {
-            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            handoff::take_over_first(&mut draft, operation, sender, standing)?;
             say::new_task(&mut draft, sender, title, description, acceptance)?;
         }
         Intent::Resume { task_id } => {
-            handoff::take_over_first(&mut draft, operation, sender, &standing)?;
+            handoff::take_over_first(&mut draft, operation, sender, standing)?;
             stop::resume(&mut draft, *task_id)?;
         }
         Intent::Confirm { approval_id, decision } => answers::confirm(&mut draft, operation, sender, *approval_id, *decision)?,
@@ -112,7 +111,7 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
         Intent::Handoff { to_device } => handoff::offer(&mut draft, operation, sender, *to_device)?,
         Intent::AcceptHandoff { handoff_id } => handoff::accept(&mut draft, sender, *handoff_id)?,
         Intent::DeclineHandoff { handoff_id } => handoff::decline(&mut draft, sender, *handoff_id)?,
-        Intent::TakeOver { force } => handoff::take_over(&mut draft, operation, sender, &standing, *force)?,
+        Intent::TakeOver { force } => handoff::take_over(&mut draft, operation, sender, standing, *force)?,
         Intent::Release {} => handoff::release(&mut draft, sender),
         Intent::SetNote { key, value } => notes::set(&mut draft, operation, key, value)?,
         Intent::Forget { key } => notes::forget(&mut draft, operation, key)?,
@@ -140,12 +139,12 @@ fn check_sender(operation: &Operation, sender: &ActingDevice) -> Result<(), Erro
     Ok(())
 }
 
-fn reject(error: ErrorBody) -> Box<Rejection> {
-    Box::new(Rejection { error, trace: Vec::new() })
+fn without_trace(error: ErrorBody) -> Rejection {
+    Rejection { error, trace: Vec::new() }
 }
 
 /// Conflicts stay in the session's trace (H8); a refusal of a stranger doesn't.
-fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: ErrorBody, at: &Context) -> Box<Rejection> {
+fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: ErrorBody, at: &Context) -> Rejection {
     let mut trace = Vec::new();
     if state.exists()
         && matches!(error.code, ErrorCode::StaleEpoch | ErrorCode::StaleVersion | ErrorCode::ApprovalClosed | ErrorCode::QuestionClosed)
@@ -158,7 +157,7 @@ fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: 
         });
         trace = draft.events;
     }
-    Box::new(Rejection { error, trace })
+    Rejection { error, trace }
 }
 
 pub(crate) use advance::conclude;

@@ -279,7 +279,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     match call.stage {
         CallStage::Proposed | CallStage::AwaitingApproval { .. } | CallStage::AwaitingAnswer { .. } => {
-            cancel_unstarted(draft, call_id, reason)
+            cancel_unstarted(draft, call_id, reason);
         }
         // A planned call may be on its way to the device already.
         CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device | Waiting::Lookup, .. } => {

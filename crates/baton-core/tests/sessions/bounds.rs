@@ -16,7 +16,7 @@ const FILLERS: [(&str, &str); 3] = [("en", "word "), ("zh", "圆角对比度"), 
 
 fn long(filler: &str, bytes: usize) -> String {
     let mut text = filler.repeat(bytes / filler.len());
-    text.insert_str(0, "x");
+    text.insert(0, 'x');
     text
 }
 

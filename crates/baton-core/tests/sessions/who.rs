@@ -93,8 +93,7 @@ fn row(intent: &Intent, name: &str, expected: [Option<ErrorCode>; 8]) {
         });
         assert_eq!(code(&outcome), expected, "{name} by {column:?}: {outcome:?}");
         let moved = world.state.holder.device == Some(id(sender)) && sender != "cli";
-        let moves = MOVES.contains(&(name, column));
-        assert_eq!(moved, moves, "{name} by {column:?} moves the session");
+        assert_eq!(moved, MOVES.contains(&(name, column)), "{name} by {column:?} moves the session");
         if outcome.is_err() {
             assert_eq!(
                 world.count(|body| matches!(body, SessionEvent::ConflictRefused { .. })) > 0,
@@ -158,8 +157,8 @@ fn new_session_makes_its_sender_the_holder_and_is_not_for_guests() {
 
 #[test]
 fn an_envelope_is_held_to_its_token_and_its_epoch() {
-    let mut world = World::new();
     type Change = fn(&mut Operation);
+    let mut world = World::new();
     let rows: [(&str, Change, ErrorCode); 4] = [
         ("another sender", |operation| operation.sender_id = Some(id("cli")), Invalid),
         ("another type", |operation| operation.client_type = Some(baton_proto::ClientType::Ide), Invalid),
