@@ -10,6 +10,7 @@ mod context;
 mod decide;
 pub mod dialogue;
 mod draft;
+mod fold;
 mod hub_tools;
 mod machine;
 mod pending;

@@ -1,6 +1,7 @@
+use crate::fold::changes_waiting;
 use crate::machine::tool_call::{CallStage, ToolCall};
 use crate::machine::{Approval, Fact, ModelStage, Question, Task, Transfer, Turn};
-use crate::session::{Session, changes_waiting};
+use crate::session::Session;
 use baton_proto::{
     Activity, ApprovalEntity, CallEntity, CallId, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity, NoteEntity,
     Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError, ToolResult,

@@ -2,9 +2,9 @@ use super::tools::{self, Proposal};
 use super::{advance, stop};
 use crate::command::{ModelOutcome, ProposedCall};
 use crate::draft::Draft;
+use crate::fold::repeat_key;
 use crate::hub_tools;
 use crate::machine::{ModelCall, ModelStage};
-use crate::session::repeat_key;
 use crate::words;
 use baton_proto::{
     CallOrigin, CallTerms, CalledTool, Effect, MAX_REPEATS, ModelCallId, ModelCause, ModelError, Phase, Risk, Role, SessionEvent,

@@ -1,0 +1,87 @@
+use crate::machine::tool_call::CallStage;
+use crate::machine::{Approval, Question};
+use crate::session::Session;
+use baton_proto::{ApprovalState, Decision, QuestionState, SessionEvent, Timestamp};
+use std::sync::Arc;
+
+impl Session {
+    pub(super) fn apply_to_requests(&mut self, body: &SessionEvent, at: Timestamp) {
+        let seq = self.seq;
+        match body {
+            SessionEvent::ApprovalRequested { approval_id, call_id, binding } => {
+                let approval = Approval {
+                    id: *approval_id,
+                    version: seq,
+                    created_seq: seq,
+                    call_id: *call_id,
+                    binding: Arc::new(binding.clone()),
+                    state: ApprovalState::Open,
+                    at,
+                    decided: None,
+                    reason: None,
+                    workspace_changed: false,
+                };
+                self.approvals.insert(*approval_id, approval);
+                if let Some(call) = self.calls.get_mut(call_id) {
+                    call.stage = CallStage::AwaitingApproval { approval_id: *approval_id };
+                    call.approval = Some(*approval_id);
+                    call.version = seq;
+                }
+            }
+            SessionEvent::ApprovalDecided { approval_id, decision, by } => {
+                if let Some(approval) = self.approvals.get_mut(approval_id) {
+                    approval.state = if *decision == Decision::Approve { ApprovalState::Approved } else { ApprovalState::Rejected };
+                    approval.decided = Some((*decision, by.clone(), at));
+                    approval.version = seq;
+                    if let Some(call) = self.calls.get_mut(&approval.call_id) {
+                        call.approved = *decision == Decision::Approve;
+                    }
+                }
+            }
+            SessionEvent::ApprovalVoided { approval_id, reason } => {
+                if let Some(approval) = self.approvals.get_mut(approval_id) {
+                    approval.state = ApprovalState::Voided;
+                    approval.reason = Some(reason.clone());
+                    approval.version = seq;
+                }
+            }
+            SessionEvent::QuestionAsked { question_id, kind, call_id, task_id, text, options, known } => {
+                let question = Question {
+                    id: *question_id,
+                    version: seq,
+                    created_seq: seq,
+                    kind: *kind,
+                    call_id: *call_id,
+                    task_id: *task_id,
+                    text: text.clone(),
+                    options: options.clone(),
+                    known: known.clone(),
+                    state: QuestionState::Open,
+                    answer: None,
+                    reason: None,
+                    at,
+                };
+                self.questions.insert(*question_id, question);
+                if let Some(call) = self.calls.get_mut(call_id) {
+                    call.ask(*question_id);
+                    call.version = seq;
+                }
+            }
+            SessionEvent::QuestionAnswered { question_id, answer, by } => {
+                if let Some(question) = self.questions.get_mut(question_id) {
+                    question.state = QuestionState::Answered;
+                    question.answer = Some((answer.clone(), by.clone()));
+                    question.version = seq;
+                }
+            }
+            SessionEvent::QuestionVoided { question_id, reason } => {
+                if let Some(question) = self.questions.get_mut(question_id) {
+                    question.state = QuestionState::Voided;
+                    question.reason = Some(reason.clone());
+                    question.version = seq;
+                }
+            }
+            _ => {}
+        }
+    }
+}
