@@ -179,8 +179,12 @@ impl Peer {
 
     /// The next frame that is no heartbeat and no progress.
     async fn read(&mut self) -> ClientFrame {
+        soon(self.next_frame()).await
+    }
+
+    async fn next_frame(&mut self) -> ClientFrame {
         loop {
-            let Message::Text(text) = soon(self.socket.next()).await.expect("open").unwrap() else { continue };
+            let Message::Text(text) = self.socket.next().await.expect("open").unwrap() else { continue };
             let frame = serde_json::from_str(&text).unwrap();
             if !matches!(frame, ClientFrame::Heartbeat { .. } | ClientFrame::ToolProgress { .. }) {
                 return frame;

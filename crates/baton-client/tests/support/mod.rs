@@ -81,8 +81,12 @@ impl Peer {
 
     /// The next frame that isn't a heartbeat.
     pub(crate) async fn read(&mut self) -> ClientFrame {
+        soon(self.next_frame()).await
+    }
+
+    async fn next_frame(&mut self) -> ClientFrame {
         loop {
-            match soon(self.socket.next()).await.expect("open").unwrap() {
+            match self.socket.next().await.expect("open").unwrap() {
                 Message::Text(text) => {
                     let frame = serde_json::from_str(&text).unwrap();
                     if !matches!(frame, ClientFrame::Heartbeat { .. }) {
