@@ -3,9 +3,9 @@
 use crate::lenient::{ReadChange, UnknownChange, read_change, read_error, read_reply, read_view};
 use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
-    AddedUser, NewUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation, InvitationClaim,
-    InvitationRequest, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState,
-    Reply, SessionId, SessionList, SessionView, Snapshot, Trust,
+    AddedUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
+    InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
+    PairingStarted, PairingState, Reply, SessionId, SessionList, SessionView, Snapshot, Trust,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
