@@ -28,14 +28,14 @@ const NAMED: usize = 40;
 /// state, since a long dialogue may have gone on over them.
 pub fn snapshot(state: &Session, timeline: &[EntityView], capabilities: Capabilities, saved_at: Timestamp) -> Snapshot {
     let mut omitted = Left::default();
-    let mut messages: Vec<_> = timeline.iter().filter(|entity| matches!(entity, EntityView::Message(_))).map(shorten).collect();
-    messages.reverse();
+    let messages = timeline.iter().rev().filter(|entity| matches!(entity, EntityView::Message(_)));
     let mut dialogue_history = omitted.keep("dialogue_history", messages, DIALOGUE_BYTES, "history");
     dialogue_history.reverse();
     let all = entities(state);
-    let of = |kind: &str| all.iter().filter(|entity| entity.kind() == kind).map(shorten).collect::<Vec<_>>();
-    let mut facts = of("fact");
+    let of = |kind: &'static str| all.iter().filter(move |entity| entity.kind() == kind);
+    let mut facts: Vec<_> = of("fact").collect();
     facts.sort_by_key(|fact| std::cmp::Reverse(fact.version()));
+    let in_flight: Vec<_> = state.unsettled_calls().map(open_call).collect();
     let mut task_stack = state.stack.clone();
     while task_stack.len() > NAMED {
         task_stack.remove(0);
@@ -54,15 +54,10 @@ pub fn snapshot(state: &Session, timeline: &[EntityView], capabilities: Capabili
             dialogue_history,
             task_stack,
             tasks: tasks(state, &mut omitted),
-            tool_state: omitted.keep(
-                "tool_state",
-                state.unsettled_calls().map(|call| shorten(&open_call(call))).collect(),
-                CALLS_BYTES,
-                "view",
-            ),
+            tool_state: omitted.keep("tool_state", in_flight.iter(), CALLS_BYTES, "view"),
             skill_state: BTreeMap::new(),
             short_term_memory: notes(state, &mut omitted),
-            facts: omitted.keep("facts", facts, FACTS_BYTES, "view"),
+            facts: omitted.keep("facts", facts.into_iter(), FACTS_BYTES, "view"),
             approvals: omitted.keep("approvals", of("approval"), REQUESTS_BYTES, "view"),
             questions: omitted.keep("questions", of("question"), REQUESTS_BYTES, "view"),
             workspace: None,
@@ -196,17 +191,20 @@ fn named(mut capabilities: Capabilities, omitted: &mut Left) -> Capabilities {
 struct Left(BTreeMap<String, Omitted>);
 
 impl Left {
-    /// As many as the budget allows, in the given order; what is left out is counted and referenced.
-    fn keep(&mut self, section: &str, entries: Vec<EntityView>, budget: usize, place: &str) -> Vec<EntityView> {
+    /// As many as the budget allows, shortened, in the given order; what is left out is counted and referenced.
+    fn keep<'a>(&mut self, section: &str, entries: impl Iterator<Item = &'a EntityView>, budget: usize, place: &str) -> Vec<EntityView> {
         let mut used = 0;
         let mut kept = Vec::new();
         for entry in entries {
-            used += size(&entry);
-            if used > budget {
-                self.count(section, place);
-            } else {
-                kept.push(entry);
+            if used <= budget {
+                let entry = shorten(entry);
+                used += size(&entry);
+                if used <= budget {
+                    kept.push(entry);
+                    continue;
+                }
             }
+            self.count(section, place);
         }
         kept
     }

@@ -40,6 +40,8 @@ pub struct OpenInvitation {
     pub secret_hash: Digest,
     pub trust: Trust,
     pub expires_at: Timestamp,
+    /// The event that made it: their order, whatever the clock says (C45).
+    pub made_seq: u64,
 }
 
 /// What can be asked of a user's stream.
@@ -116,10 +118,11 @@ impl User {
                 record.workspaces.clone_from(workspaces);
             }),
             UserEvent::InvitationMade { invitation_id, secret_hash, trust, expires_at } => {
-                self.invitations
-                    .insert(*invitation_id, OpenInvitation { secret_hash: secret_hash.clone(), trust: *trust, expires_at: *expires_at });
+                let made = OpenInvitation { secret_hash: secret_hash.clone(), trust: *trust, expires_at: *expires_at, made_seq: self.seq };
+                self.invitations.insert(*invitation_id, made);
                 while self.invitations.len() > MAX_INVITATIONS {
-                    self.invitations.pop_first();
+                    let Some(oldest) = self.invitations.iter().min_by_key(|(_, made)| made.made_seq).map(|(id, _)| *id) else { break };
+                    self.invitations.remove(&oldest);
                 }
             }
             UserEvent::InvitationClaimed { invitation_id, .. } => {

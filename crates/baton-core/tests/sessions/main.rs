@@ -9,6 +9,7 @@ mod properties;
 mod strict;
 mod told;
 mod unknown;
+mod users;
 mod who;
 mod work;
 mod world;

@@ -326,8 +326,11 @@ impl World {
         assert!(self.state.holder.epoch >= before.holder.epoch, "the epoch fell");
         assert_eq!(self.state.seq, before.seq + events.len() as u64, "one event, one number");
         assert_eq!(self.state.version, self.state.seq);
-        let cached: Session = serde_json::from_slice(&serde_json::to_vec(&self.state).unwrap()).unwrap();
-        assert_eq!(cached, self.state, "the state changes on its way through the cache");
+        // Every few steps, since it takes longer than all else here.
+        if self.draws.is_multiple_of(6) {
+            let cached: Session = serde_json::from_slice(&serde_json::to_vec(&self.state).unwrap()).unwrap();
+            assert_eq!(cached, self.state, "the state changes on its way through the cache");
+        }
         self.not_stuck();
         self.nothing_runs_unplanned();
         for entity in entities(&self.state) {
