@@ -6,13 +6,17 @@ use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use baton_proto::{ErrorBody, ErrorCode, MAX_BODY_BYTES, MAX_JSON_DEPTH};
+use baton_proto::{ErrorBody, ErrorCode, MAX_BODY_BYTES, MAX_JSON_DEPTH, make_visible};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::str::FromStr;
 
 /// What is read and thrown away of a body that is too large, so that its sender gets to read why.
 const DISCARDED_BYTES: usize = 8 * MAX_BODY_BYTES;
+
+/// Characters of a reader's complaint that are passed on.
+const SHOWN_CHARS: usize = 300;
 
 /// A JSON body.
 #[derive(Debug)]
@@ -31,7 +35,9 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             ApiError::with_status(error, StatusCode::REQUEST_TIMEOUT)
         })??;
         check_depth(&bytes)?;
-        Ok(Self(serde_json::from_slice(&bytes).map_err(|error| ErrorBody::invalid(format!("The body can't be read: {error}.")))?))
+        Ok(Self(
+            serde_json::from_slice(&bytes).map_err(|error| ErrorBody::invalid(format!("The body can't be read: {}.", in_short(&error))))?,
+        ))
     }
 }
 
@@ -59,6 +65,12 @@ fn too_large() -> ErrorBody {
         format!("The body is larger than {MAX_BODY_BYTES} bytes."),
         format!("Send at most {MAX_BODY_BYTES} bytes at once."),
     )
+}
+
+/// What a reader of JSON says of it, which may repeat what it was given: bounded, and with nothing that deceives the eye.
+pub(crate) fn in_short(reason: &impl Display) -> String {
+    let shown: String = reason.to_string().chars().take(SHOWN_CHARS).collect();
+    make_visible(&shown)
 }
 
 /// Refuses JSON that is nested too deep, before anything follows it down.
@@ -94,7 +106,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(parameters)) => Ok(Self(parameters)),
-            Err(error) => Err(ErrorBody::invalid(format!("The query can't be read: {}.", error.body_text())).into()),
+            Err(error) => Err(ErrorBody::invalid(format!("The query can't be read: {}.", in_short(&error.body_text()))).into()),
         }
     }
 }

@@ -73,12 +73,17 @@ async fn run(app: &App, who: Identity, socket: WebSocket, mut stopping: watch::R
     };
     let end = match greeted {
         Ok((mut link, mut frames)) => {
-            let (answers, waiting) = mpsc::channel(WAITING_ANSWERS);
-            tokio::select! {
+            let (answers, mut waiting) = mpsc::channel(WAITING_ANSWERS);
+            let end = tokio::select! {
                 biased;
-                end = write::write(&mut outgoing, &mut frames, waiting, &mut stopping, app.limits.ping) => end,
+                end = write::write(&mut outgoing, &mut frames, &mut waiting, &mut stopping, app.limits.ping) => end,
                 end = read::read(&mut arriving, &mut link, &answers, app.limits.silence) => end,
+            };
+            // What was answered before the end is still said, such as why frames were refused.
+            if matches!(end, End::Refused(_)) {
+                let _ = tokio::time::timeout(FAREWELL, last_answers(&mut outgoing, &mut waiting)).await;
             }
+            end
         }
         Err(end) => end,
     };
@@ -107,6 +112,14 @@ async fn greet(app: &App, who: Identity, arriving: &mut Arriving) -> Result<(Lin
         return Err(End::Refused(ErrorBody::new(ErrorCode::Unauthenticated, "This device was revoked.", "Pair it again to use it.")));
     }
     Ok(link)
+}
+
+async fn last_answers(outgoing: &mut Outgoing, waiting: &mut mpsc::Receiver<HubFrame>) {
+    while let Ok(answer) = waiting.try_recv() {
+        if let Some(message) = write::message(&answer) {
+            let _ = outgoing.send(message).await;
+        }
+    }
 }
 
 async fn farewell(outgoing: &mut Outgoing, arriving: &mut Arriving, end: End) {

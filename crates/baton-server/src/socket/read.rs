@@ -1,5 +1,5 @@
 use super::{Arriving, End};
-use crate::body::check_depth;
+use crate::body::{check_depth, in_short};
 use axum::extract::ws::Message;
 use baton_proto::{ClientFrame, ErrorBody, ErrorCode, HubFrame, MAX_FRAME_BYTES, OperationId, Reply, SessionId};
 use baton_runtime::Link;
@@ -81,7 +81,7 @@ pub(super) fn frame(text: &str) -> Result<ClientFrame, ErrorBody> {
         ));
     }
     check_depth(text.as_bytes())?;
-    serde_json::from_str(text).map_err(|error| ErrorBody::invalid(format!("The frame can't be read: {error}.")))
+    serde_json::from_str(text).map_err(|error| ErrorBody::invalid(format!("The frame can't be read: {}.", in_short(&error))))
 }
 
 pub(super) fn not_text() -> ErrorBody {
@@ -92,7 +92,7 @@ pub(super) fn not_text() -> ErrorBody {
 pub(super) fn broken(error: &impl Display) -> End {
     End::Refused(ErrorBody::new(
         ErrorCode::TooLarge,
-        format!("The connection can't be read on: {error}."),
+        format!("The connection can't be read on: {}.", in_short(error)),
         format!("Send text frames of at most {MAX_FRAME_BYTES} bytes."),
     ))
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 pub(super) async fn write(
     outgoing: &mut Outgoing,
     frames: &mut LinkFrames,
-    mut answers: mpsc::Receiver<HubFrame>,
+    answers: &mut mpsc::Receiver<HubFrame>,
     stopping: &mut watch::Receiver<bool>,
     ping: Duration,
 ) -> End {

@@ -1,0 +1,15 @@
+//! The hub's door as its ends meet it: real TCP, a real hub, a real store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails as the test does")]
+
+mod canary;
+mod device;
+mod door;
+mod isolation;
+mod limits;
+mod operations;
+mod pairing;
+mod routes;
+mod shutdown;
+mod socket;
+mod support;
