@@ -3,6 +3,7 @@
 //! A [`ModelRequest`](baton_proto::ModelRequest) in no provider's dialect goes in, text and thinking come out while they
 //! are written, and a [`ModelAnswer`](baton_proto::ModelAnswer) or a [`ModelError`](baton_proto::ModelError) that says what
 //! to do at the end. This crate knows nothing of sessions. It doesn't retry: when to try again is a time in a session's
+//! state, which the core sets.
 
 mod address;
 mod answer;

@@ -9,8 +9,8 @@ use baton_core::user::UserCommand;
 use baton_core::{Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
-    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim, Operation,
-    PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId, WorkspaceId,
+    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
+    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId, WorkspaceId,
 };
 use baton_store::{Store, StreamId, StreamKind};
 use std::collections::HashMap;

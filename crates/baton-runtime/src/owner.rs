@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 /// Inputs that may wait for one session; whoever sends more waits.
 pub(crate) const WAITING_INPUTS: usize = 256;
 /// An owner with nothing to do and nobody following goes after this long.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE: Duration = Duration::from_mins(5);
 /// Events between two caches of the state.
 const CACHE_EVERY: u64 = 256;
 /// Events that are read in one go when a state is folded.

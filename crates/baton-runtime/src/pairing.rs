@@ -198,17 +198,15 @@ impl Open {
         let wanted: String = code.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
         let position =
             self.requests.iter().position(|request| request.code == wanted && request.expires_at > now && request.approved.is_none());
-        match position {
-            Some(position) => Ok(&mut self.requests[position]),
-            None => {
-                self.count_wrong(from, now);
-                Err(ErrorBody::new(
-                    ErrorCode::NotFound,
-                    "No device waits with this code.",
-                    "Check the code on the new device; it lives for five minutes.",
-                ))
-            }
+        if let Some(position) = position {
+            return Ok(&mut self.requests[position]);
         }
+        self.count_wrong(from, now);
+        Err(ErrorBody::new(
+            ErrorCode::NotFound,
+            "No device waits with this code.",
+            "Check the code on the new device; it lives for five minutes.",
+        ))
     }
 
     fn may_try(&mut self, from: IpAddr, now: Timestamp) -> Result<(), ErrorBody> {

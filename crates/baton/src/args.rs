@@ -74,6 +74,9 @@ pub(crate) struct Hub {
     /// Listen beyond this machine without encryption: everybody on the way can read tokens and act as you. For networks you trust only.
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
+    /// The address under which browsers reach this hub through a TLS proxy or a tunnel, such as `https://baton.example`.
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
     /// Base URL of an OpenAI-compatible model, such as `http://127.0.0.1:11434/v1`. Its key is read from `BATON_MODEL_KEY`.
     #[arg(long, value_name = "URL", env = "BATON_MODEL_URL")]
     pub(crate) model_url: Option<String>,

@@ -20,18 +20,18 @@ impl Output {
     /// One fact, in both forms; the text may be of several lines. Characters that deceive a terminal are shown as such (S19).
     pub(crate) fn say(&self, value: &Value, text: &str) {
         if self.json {
-            self.line(&value.to_string());
+            line(&value.to_string());
         } else if !text.is_empty() {
-            self.line(&make_visible(text));
+            line(&make_visible(text));
         }
     }
+}
 
-    /// A line that is already as it should be.
-    pub(crate) fn line(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        // A reader that is gone, such as `head`, needs no more lines.
-        if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-            std::process::exit(0);
-        }
+/// A line that is already as it should be.
+pub(crate) fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A reader that is gone, such as `head`, needs no more lines.
+    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
     }
 }

@@ -1,12 +1,12 @@
 //! Following a session in a terminal: each change as a line, until the agent rests or waits for the user.
 
 use crate::failure::{AWAITING_INPUT, FAILED, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::profile::Profile;
 use baton_client::{Connection, ConnectionConfig, Hello, Incoming, Timing};
 use baton_proto::{
-    ApprovalState, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, QuestionState, Role, SessionEvent, SessionId,
-    StepStatus, TurnState,
+    ApprovalState, CallOrigin, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, QuestionState, Role, SessionEvent,
+    SessionId, StepStatus, TurnState,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(crate) async fn follow(
             Incoming::Frame(frame) => match *frame {
                 HubFrame::Change(change) if change.session_id == session => {
                     if raw {
-                        print_raw(&change, out)?;
+                        print_raw(&change)?;
                     } else {
                         shown.change(&change, out);
                     }
@@ -58,7 +58,7 @@ pub(crate) async fn follow(
                 HubFrame::Delta { part: DeltaPart::Text, text, .. } if !raw && !out.is_json() => shown.delta(&text),
                 HubFrame::Error { error, .. } => return Err(error.into()),
                 HubFrame::Reset { reason, .. } => {
-                    out.say(&json!({"event": "reset", "reason": reason}), &format!("(started again from the present state: {reason})"))
+                    out.say(&json!({"event": "reset", "reason": reason}), &format!("(started again from the present state: {reason})"));
                 }
                 _ => {}
             },
@@ -89,9 +89,9 @@ pub(crate) async fn follow(
     Ok(code)
 }
 
-fn print_raw(change: &Change, out: &Output) -> Result<(), Failure> {
-    let line = serde_json::to_string(change).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
-    out.line(&line);
+fn print_raw(change: &Change) -> Result<(), Failure> {
+    let text = serde_json::to_string(change).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
+    output::line(&text);
     Ok(())
 }
 
@@ -171,6 +171,10 @@ pub(crate) fn call_line(call: &baton_proto::CallEntity) -> Option<String> {
     let what = format!("{} {}", call.tool, summary(&call.arguments));
     Some(match call.state {
         CallState::Started => format!("· {what}"),
+        // What was asked for word by word is shown whole.
+        CallState::Succeeded if call.origin == CallOrigin::User => {
+            format!("✓ {}\n{}", call.tool, call.result.as_ref().map_or("", |result| result.content.as_str()))
+        }
         CallState::Succeeded => {
             let first =
                 call.result.as_ref().and_then(|result| result.content.lines().find(|line| !line.trim().is_empty())).unwrap_or_default();

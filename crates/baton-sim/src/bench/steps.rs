@@ -5,7 +5,7 @@
 
 use super::{Figure, percentile};
 use anyhow::{Context as _, Result, bail};
-use baton_proto::{ClientType, Intent, InvitationClaim, Operation, OperationId, ReplyStatus, SessionId, Trust};
+use baton_proto::{Capabilities, ClientType, Intent, InvitationClaim, Operation, OperationId, ReplyStatus, SessionId, Trust};
 use baton_runtime::{Hub, HubConfig, Identity};
 use baton_store::{SqliteStore, bare_baseline};
 use serde_json::json;
@@ -80,7 +80,7 @@ async fn owner(hub: &Arc<Hub>) -> Result<Identity> {
         secret: invitation.secret,
         name: "bench".to_owned(),
         client_type: ClientType::Cli,
-        capabilities: Default::default(),
+        capabilities: Capabilities::default(),
         cookie: false,
     };
     let credentials = hub.claim_invitation(std::net::Ipv4Addr::LOCALHOST.into(), &claim).await?;

@@ -88,16 +88,25 @@ impl Serving {
             SocketAddr::new(if address.ip().is_unspecified() { loopback(address.ip()) } else { address.ip() }, address.port())
         );
         let hosts = reachable_hosts(args, address);
-        let public_url = hosts.first().map_or_else(|| url.clone(), |host| format!("http://{}:{}", bracketed(host), address.port()));
+        let public_url = match (&args.public_url, hosts.first()) {
+            (Some(public), _) => public.trim_end_matches('/').to_owned(),
+            (None, Some(host)) => format!("http://{}:{}", bracketed(host), address.port()),
+            (None, None) => url.clone(),
+        };
         let admin_token =
             random_token().ok_or_else(|| Failure::failed("The operating system gives no randomness.", "Look at the machine."))?;
         let file = HubFile { url: url.clone(), public_url: public_url.clone(), pid: std::process::id(), admin_token: admin_token.clone() };
         files::write_private(&HubFile::path(&data), &serde_json::to_vec(&file).unwrap_or_default())?;
-        let config = ServerConfig { allowed_hosts: hosts, admin_token: Some(admin_token), ..ServerConfig::new(assets::find) };
+        let config = ServerConfig {
+            allowed_hosts: hosts,
+            public_url: args.public_url.clone(),
+            admin_token: Some(admin_token),
+            ..ServerConfig::new(assets::find)
+        };
         let (stop, mut stopped) = watch::channel(false);
-        let served = Arc::clone(&hub);
+        let behind = Arc::clone(&hub);
         let server = tokio::spawn(async move {
-            baton_server::serve(served, listener, config, async move {
+            baton_server::serve(behind, listener, config, async move {
                 // A sender that is gone means stop as well.
                 let _ = stopped.wait_for(|stop| *stop).await;
             })
@@ -132,7 +141,7 @@ fn refuse_open_door(args: &args::Hub) -> Result<(), Failure> {
     }
     Err(Failure::usage(
         format!("{} is reachable from other machines, and without TLS everybody on the way can read tokens and act as you.", args.listen),
-        "On a network that you trust, add --allow-plain-http. Otherwise listen on 127.0.0.1 and put a TLS proxy or a tunnel in front.",
+        "On a network that you trust, add --allow-plain-http. Otherwise listen on 127.0.0.1, put a TLS proxy or a tunnel in front, and name it with --public-url.",
     ))
 }
 

@@ -3,9 +3,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::call_line;
 use crate::{pick, profile};
-use baton_proto::{
-    ApprovalEntity, ApprovalState, CallState, EntityView, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState,
-};
+use baton_proto::{ApprovalEntity, ApprovalState, EntityView, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState};
 use std::fmt::Write as _;
 
 pub(crate) async fn run(args: Show, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -80,11 +78,7 @@ fn entry(entity: &EntityView) -> Option<(u64, String)> {
         }
         EntityView::Call(call) => {
             let waits = format!("… {} ({})", call.tool, format!("{:?}", call.state).to_lowercase());
-            let mut line = call_line(call).unwrap_or(waits);
-            if let (CallState::Succeeded, baton_proto::CallOrigin::User, Some(result)) = (call.state, call.origin, &call.result) {
-                line = format!("✓ {}\n{}", call.tool, result.content);
-            }
-            (call.created_seq, line)
+            (call.created_seq, call_line(call).unwrap_or(waits))
         }
         EntityView::Approval(open) if open.state == ApprovalState::Open => (open.created_seq, approval(open)),
         EntityView::Question(open) if open.state == QuestionState::Open => (open.created_seq, question(open)),
@@ -101,7 +95,7 @@ pub(crate) fn approval(approval: &ApprovalEntity) -> String {
     format!(
         "● May this run? {} [{risk}: {}]\n    {}{place}{changed}\n    baton approve {id}   |   baton reject {id}",
         binding.tool,
-        binding.risk_reason,
+        binding.risk_reason.trim(),
         binding.preview.replace('\n', "\n    "),
         id = approval.id
     )

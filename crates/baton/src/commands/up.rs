@@ -1,7 +1,7 @@
 use super::hub::{HubFile, Serving};
 use crate::args::Up;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, line};
 use crate::profile::Profile;
 use crate::supervise::{DeviceCommand, Supervisor};
 use crate::{files, interrupt, sample};
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
             "",
         );
     } else {
-        welcome(&serving, &workspace, &link, model.as_deref(), connected, out);
+        welcome(&serving, &workspace, &link, model.as_deref(), connected);
     }
     let mut known = ids(&serving.hub.devices(own));
     let mut changes = serving.hub.changes_of_lists();
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
         }
     };
     if !out.is_json() {
-        out.line("Stopping.");
+        line("Stopping.");
     }
     supervisor.stop().await;
     serving.stop().await?;
@@ -98,28 +98,29 @@ async fn connected(hub: &Arc<Hub>, own: Identity) -> bool {
     tokio::time::timeout(DEVICE_PATIENCE, waiting).await.is_ok()
 }
 
-fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>, connected: bool, out: &Output) {
+fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>, connected: bool) {
     let code = QRBuilder::new(link).build().map(|code| code.to_str()).unwrap_or_default();
-    out.line(&code);
-    out.line(&format!("Open this on your phone; it works once, for five minutes:\n\n    {link}\n"));
+    line(&code);
+    line(&format!("Open this on your phone; it works once, for five minutes:\n\n    {link}\n"));
     if serving.public_url == serving.url {
-        out.line(
+        line(
             "The hub listens on this machine only. For a phone, add --listen 0.0.0.0:7440 --allow-plain-http on a network that you trust.",
         );
     }
-    out.line(&format!("Hub        {}", serving.url));
-    out.line(&format!("Data       {}", serving.data.display()));
-    out.line(&format!(
+    line(&format!("Hub        {}", serving.url));
+    line(&format!("Data       {}", serving.data.display()));
+    line(&format!(
         "Workspace  {}{}",
         workspace.display(),
         if connected { "" } else { "  (its device hasn't connected yet; see device/device.log)" }
     ));
     match model {
-        Some(model) => out.line(&format!("Model      {model}")),
-        None => out
-            .line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model."),
+        Some(model) => line(&format!("Model      {model}")),
+        None => {
+            line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model."),
+        }
     }
-    out.line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
+    line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
 }
 
 fn ids(devices: &[DeviceView]) -> BTreeSet<baton_proto::DeviceId> {

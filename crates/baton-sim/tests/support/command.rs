@@ -1,0 +1,84 @@
+use super::program;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// A terminal with a profile of its own.
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    config: PathBuf,
+}
+
+/// What a finished command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub lines: Vec<Value>,
+    pub errors: String,
+}
+
+impl Said {
+    /// The first line of that event.
+    pub fn event(&self, name: &str) -> &Value {
+        self.lines.iter().find(|line| line["event"] == name).unwrap_or_else(|| panic!("no '{name}' in {:?}; {}", self.lines, self.errors))
+    }
+}
+
+impl Terminal {
+    pub fn new(directory: &Path) -> Self {
+        Self { config: directory.join("terminal") }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("baton"));
+        command.arg("--json").args(arguments).env("XDG_CONFIG_HOME", &self.config).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs a command to its end.
+    pub async fn run(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().await.expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            lines: text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))).collect(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The same, and it has to succeed.
+    pub async fn ok(&self, arguments: &[&str]) -> Said {
+        let said = self.run(arguments).await;
+        assert_eq!(said.code, 0, "baton {arguments:?}: {}", said.errors);
+        said
+    }
+
+    /// Starts a command whose lines are read as they come.
+    pub fn start(&self, arguments: &[&str]) -> Started {
+        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the command starts");
+        let lines = BufReader::new(child.stdout.take().expect("standard output")).lines();
+        Started { child, lines }
+    }
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub struct Started {
+    pub child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Started {
+    /// The next line of that event; other lines are passed over.
+    pub async fn event(&mut self, name: &str) -> Value {
+        while let Some(line) = self.lines.next_line().await.expect("output can be read") {
+            let value: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+            if value["event"] == name {
+                return value;
+            }
+        }
+        panic!("the command ended without '{name}'");
+    }
+}

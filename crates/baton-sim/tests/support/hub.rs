@@ -1,0 +1,108 @@
+use super::command::Started;
+use super::{free_port, program};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// A hub with the device beside it, as `baton up` starts them; it can be killed and started again over the same data.
+#[derive(Debug)]
+pub struct Hub {
+    pub data: PathBuf,
+    pub port: u16,
+    arguments: Vec<String>,
+    child: Option<Child>,
+    pub ready: Value,
+}
+
+impl Hub {
+    /// Starts it; `model` is the scripted model's base URL, if there is one.
+    pub async fn up(directory: &Path, workspace: &Path, model: Option<&str>) -> Self {
+        let (data, port) = (directory.join("data"), free_port());
+        let mut arguments = vec!["--json".to_owned(), "up".to_owned(), "--data".to_owned(), data.display().to_string()];
+        arguments.extend(["--listen".to_owned(), format!("127.0.0.1:{port}"), "--workspace".to_owned(), workspace.display().to_string()]);
+        if let Some(model) = model {
+            arguments.extend(["--model-url".to_owned(), model.to_owned(), "--model".to_owned(), "scripted".to_owned()]);
+        }
+        let mut hub = Self { data, port, arguments, child: None, ready: Value::Null };
+        hub.start().await;
+        hub
+    }
+
+    /// Starts it again after a kill.
+    pub async fn start(&mut self) {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.data.with_extension("log")).expect("a log");
+        let mut command = Command::new(program("baton"));
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+        command.env_remove("BATON_MODEL_KEY");
+        let mut child = command.spawn().expect("the hub starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("standard output")).lines();
+        let first = lines.next_line().await.expect("output can be read");
+        let first = first.unwrap_or_else(|| panic!("the hub said nothing; see {}", self.data.with_extension("log").display()));
+        self.ready = serde_json::from_str(&first).expect("a line of JSON");
+        assert_eq!(self.ready["event"], "ready", "{first}");
+        // What it says later is read and dropped, so that it never waits for a reader.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        self.child = Some(child);
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn owner_link(&self) -> String {
+        self.ready["owner_link"].as_str().expect("a link").to_owned()
+    }
+
+    /// SIGKILL to the hub alone; the device beside it lives on.
+    pub async fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().await.expect("the hub can be killed");
+        }
+    }
+
+    /// SIGKILL to the device; whoever looks after it starts it anew.
+    pub fn kill_device(&self) {
+        if let Some(pid) = self.device_pid() {
+            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+    }
+
+    pub fn device_pid(&self) -> Option<u64> {
+        let file: Value = serde_json::from_slice(&std::fs::read(self.data.join("device/device.json")).ok()?).ok()?;
+        file["pid"].as_u64()
+    }
+
+    /// Ctrl-C: drains and stops both.
+    pub async fn stop(mut self) -> Option<i32> {
+        let mut child = self.child.take()?;
+        let pid = child.id()?;
+        let _ = std::process::Command::new("kill").args(["-INT", &pid.to_string()]).status();
+        child.wait().await.ok()?.code()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if let Some(pid) = self.device_pid() {
+            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+    }
+}
+
+/// A test device whose tools act on the outside ledger.
+pub fn ledger_device(hub: &Hub, directory: &Path, ledger: &str, invite: Option<&str>) -> Child {
+    let mut command = Command::new(program("ledger-device"));
+    command.args(["--hub", &hub.url(), "--ledger", ledger, "--data"]).arg(directory.join("ledger-device"));
+    if let Some(invite) = invite {
+        command.args(["--invite", invite]);
+    }
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("ledger-device.log")).expect("a log");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true).spawn().expect("the ledger device starts")
+}
+
+/// The code that a terminal shows while it waits to be let in.
+pub async fn code_of(pairing: &mut Started) -> String {
+    pairing.event("pairing").await["code"].as_str().expect("a code").to_owned()
+}
