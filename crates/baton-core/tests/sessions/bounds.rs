@@ -81,7 +81,10 @@ fn bytes<T: serde::Serialize>(value: &T) -> usize {
 fn a_snapshot_stays_within_its_bound_and_counts_what_it_leaves_out() {
     for (name, filler) in FILLERS {
         let world = crowded(filler);
-        let timeline: Vec<_> = (0..10_000).map(|n| message(n, long(filler, 600))).collect();
+        let mut timeline: Vec<_> = (0..10_000).map(|n| message(n, long(filler, 600))).collect();
+        if let Some(EntityView::Message(last)) = timeline.last_mut() {
+            last.selection = Some(Selection { path: "a.css".to_owned(), range: (1, 900), text: long(filler, 30_000) });
+        }
         let features = (0..10_000).map(|n| format!("feature {n}")).collect();
         let capabilities = Capabilities { features, ..Capabilities::default() };
         let taken = snapshot::snapshot(&world.state, &timeline, capabilities, world.now);

@@ -108,6 +108,27 @@ fn an_agent_that_rests_with_open_steps_waits_for_the_user() {
 }
 
 #[test]
+fn an_agent_that_is_resumed_without_a_word_says_no_two_answers_in_a_row() {
+    let mut world = World::asked("work");
+    world.answer("", &[plan(&[("a", &[])])]);
+    world.answer("I stop here.", &[]);
+    world.op("phone", Intent::Resume { task_id: None }).unwrap();
+    assert!(matches!(world.request().messages.last(), Some(ModelMessage::User { text }) if text.contains("Go on")));
+    world.answer("I go on.", &[("read_file", json!({"path": "a"}))]);
+    world.perform("read_file");
+    let answers: Vec<_> = world
+        .request()
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            ModelMessage::Agent { text, .. } if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, ["I stop here.\n\nI go on."]);
+}
+
+#[test]
 fn what_follows_the_end_of_a_task_in_one_answer_is_not_run() {
     let mut world = World::asked("work");
     world.answer("", &[("finish_task", json!({"summary": "done"})), ("ring_bell", json!({}))]);
