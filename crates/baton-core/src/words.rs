@@ -24,6 +24,25 @@ pub fn headline(text: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
+/// Bytes that a text takes in JSON, where quotes, backslashes and control characters grow.
+pub fn json_len(text: &str) -> usize {
+    let grown = |c: char| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if u32::from(c) < 0x20 => 6,
+        c => c.len_utf8(),
+    };
+    text.chars().map(grown).sum()
+}
+
+/// At most so much of a text that it takes `bytes` in JSON, cut at a character, with a sign that it was cut.
+pub fn json_excerpt(text: &str, bytes: usize) -> String {
+    let mut kept = excerpt(text, bytes);
+    while json_len(&kept) > bytes {
+        kept = excerpt(&kept, kept.len() * 3 / 4);
+    }
+    kept
+}
+
 /// At most `bytes` of a text, cut at a character, with a sign that it was cut.
 pub fn excerpt(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
@@ -162,6 +181,15 @@ mod tests {
         for (text, language) in rows {
             assert_eq!(language_of(text), language, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_takes_in_json_what_is_foretold() {
+        for text in ["plain", "\"quoted\" \\ back", "line\n\ttab\r", "\u{0}\u{1b}[2J", "中文 é 🙂"] {
+            assert_eq!(json_len(text), serde_json::to_string(text).unwrap().len() - 2, "{text:?}");
+        }
+        assert!(json_len(&json_excerpt(&"\u{1}".repeat(1000), 300)) <= 300);
+        assert_eq!(json_excerpt("short", 300), "short");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub const ATTEMPT_LEASE_S: u32 = 60;
 pub const MAX_FRAME_BYTES: usize = 256 * 1024;
 /// The body of a request is at most this large, in bytes.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// What a user types in one message is at most this large, in bytes; larger input waits for uploads (D6).
+/// What a user types in one message is at most this large, in bytes of JSON, in which quotes and line feeds take two; larger input waits for uploads (D6).
 pub const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// An event's payload is at most this large, in bytes.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;

@@ -4,17 +4,19 @@ use crate::live::Live;
 use crate::tools::Checks;
 use baton_core::dialogue::{KINDS, spoken};
 use baton_core::prompt::{DIALOGUE_EVENTS, assemble};
-use baton_core::words::excerpt;
+use baton_core::words::{json_excerpt, json_len};
 use baton_core::{Command, Context, ModelOutcome, Session};
 use baton_model::{DeltaSink, Model};
-use baton_proto::{DeltaPart, Event, MAX_TEXT_BYTES, MessageId, ModelCallId, ModelError, ModelErrorKind, SessionEvent};
+use baton_proto::{DeltaPart, Event, MessageId, ModelCallId, ModelError, ModelErrorKind, SessionEvent};
 use baton_store::{Store, StreamId, StreamKind};
 use std::sync::Arc;
 
-/// Bytes of reasoning that are kept of one answer.
-const MAX_THINKING_BYTES: usize = 6 * 1024;
+/// Bytes of reasoning, as JSON, that are kept of one answer. Together with its words and arguments it fits one event.
+const MAX_THINKING_BYTES: usize = 4 * 1024;
+/// Bytes of words that are kept of one answer.
+const MAX_ANSWER_BYTES: usize = 20 * 1024;
 /// Bytes of one answer's arguments in all, so that the event that keeps the answer stays within its limit.
-const MAX_ALL_ARGUMENTS: usize = 48 * 1024;
+const MAX_ALL_ARGUMENTS: usize = 36 * 1024;
 
 /// What a model call needs; taken from the owner at the moment it starts.
 pub(crate) struct ModelJob {
@@ -74,18 +76,18 @@ impl ModelJob {
         tracing::debug!(session = %self.state.id, messages = request.messages.len(), "asking the model");
         let mut sink = Sink { live: Arc::clone(&self.live), message_id: self.message_id, attempt: self.attempt };
         let mut answer = model.complete(&request, &mut sink).await?;
-        if answer.text.len() > MAX_TEXT_BYTES {
-            answer.text = excerpt(&answer.text, MAX_TEXT_BYTES);
+        if json_len(&answer.text) > MAX_ANSWER_BYTES {
+            answer.text = json_excerpt(&answer.text, MAX_ANSWER_BYTES);
             answer.truncated = true;
         }
-        answer.thinking = excerpt(&answer.thinking, MAX_THINKING_BYTES);
+        answer.thinking = json_excerpt(&answer.thinking, MAX_THINKING_BYTES);
         let holder = self.state.workspace.as_ref().and_then(|workspace| workspace.device_id);
         let mut left = MAX_ALL_ARGUMENTS;
         let calls = answer
             .calls
             .iter()
             .map(|call| {
-                let fits = left.checked_sub(call.arguments.len());
+                let fits = left.checked_sub(json_len(&call.arguments) + 128);
                 left = fits.unwrap_or(left);
                 self.checks.understand(call, fits.is_some(), &self.at.around, holder)
             })

@@ -141,6 +141,10 @@ impl Owner {
                 let _ = reply.send(answer);
                 go_on
             }
+            // Word of a loss can arrive after the device is back; then what it reported on its return is newer.
+            Input::Command { command, .. } if matches!(*command, Command::DeviceLost { device } if self.shared.directory.acting_link(device).is_some()) => {
+                true
+            }
             Input::Command { command, done } => {
                 let go_on = self.command(&command).await;
                 if let Some(done) = done.filter(|_| go_on) {

@@ -7,7 +7,7 @@ use crate::hub_tools;
 use crate::machine::{ModelCall, ModelStage};
 use crate::words;
 use baton_proto::{
-    CallOrigin, CallTerms, CalledTool, Effect, MAX_REPEATS, ModelCallId, ModelCause, ModelError, Phase, Risk, Role, SessionEvent,
+    CallOrigin, CallTerms, CalledTool, Effect, MAX_REPEATS, ModelCallId, ModelCause, ModelError, ModelErrorKind, Phase, Risk, Role, SessionEvent,
     StateModified, ToolError,
 };
 use serde_json::json;
@@ -27,6 +27,10 @@ pub(super) fn ended(draft: &mut Draft<'_>, model_call_id: ModelCallId, attempt: 
     }
     match outcome {
         ModelOutcome::Failed(error) => failed(draft, &call, error),
+        // Taken as an answer it would end the task, with nothing done and nothing said.
+        ModelOutcome::Answered { answer, calls, .. } if answer.text.trim().is_empty() && calls.is_empty() => {
+            failed(draft, &call, &said_nothing(answer.truncated));
+        }
         ModelOutcome::Answered { model, answer, calls } => {
             let Some(turn) = draft.state.open_turn() else { return };
             let (turn_id, task_id) = (turn.id, turn.task_id);
@@ -82,6 +86,15 @@ fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall, plac
     } else if by_hub {
         hub_tools::perform(draft, proposal.call_id);
     }
+}
+
+fn said_nothing(truncated: bool) -> ModelError {
+    let (message, hint) = if truncated {
+        ("The model used up its tokens before it said anything.", "Give it more with max_tokens, or choose another model.")
+    } else {
+        ("The model's answer was empty.", "It is asked again after a pause. If that goes on, choose another model.")
+    };
+    ModelError { kind: ModelErrorKind::Malformed, message: message.to_owned(), hint: hint.to_owned(), retry_after_ms: None }
 }
 
 /// Whether an earlier call of the same answer ended the task, or led to the turn's stop: nothing new starts then.

@@ -65,11 +65,11 @@ pub(super) fn say(
     if text.is_empty() {
         return Err(ErrorBody::invalid("There is nothing in the message."));
     }
-    let size = text.len() + selection.map_or(0, |selection| selection.text.len());
+    let size = words::json_len(text) + selection.map_or(0, |selection| words::json_len(&selection.text));
     if size > MAX_TEXT_BYTES {
         return Err(ErrorBody::new(
             ErrorCode::TooLarge,
-            format!("The message has {size} bytes; at most {MAX_TEXT_BYTES} are taken."),
+            format!("The message takes {size} bytes in JSON; at most {MAX_TEXT_BYTES} are taken."),
             "Put the text into a file of the workspace and name it here.",
         ));
     }
