@@ -24,6 +24,8 @@ pub enum Command {
     DeviceLost { device: DeviceId },
     /// A hub process took the session up.
     Resumed { incarnation: u64 },
+    /// This hub process stops in good order.
+    Released { incarnation: u64 },
     /// Time passed.
     Tick,
     /// A device saw its workspace change.

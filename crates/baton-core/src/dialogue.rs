@@ -3,14 +3,30 @@
 use baton_proto::{CallId, CalledTool, Event, MessageId, Role, Selection, SessionEvent, Timestamp};
 
 /// Event types that the dialogue is made of, for reading them back.
-pub const KINDS: [&str; 5] = ["message_added", "model_finished", "tool_succeeded", "tool_failed", "tool_cancelled"];
+pub const KINDS: [&str; 6] = ["message_added", "model_started", "model_finished", "tool_succeeded", "tool_failed", "tool_cancelled"];
 
 /// One piece of dialogue, in the order of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spoken {
-    User { message_id: MessageId, text: String, selection: Option<Selection>, at: Timestamp },
-    Agent { text: String, calls: Vec<CalledTool> },
-    Result { call_id: CallId, text: String, failed: bool },
+    User {
+        message_id: MessageId,
+        text: String,
+        selection: Option<Selection>,
+        at: Timestamp,
+    },
+    /// From here on the model has read these.
+    Read {
+        messages: Vec<MessageId>,
+    },
+    Agent {
+        text: String,
+        calls: Vec<CalledTool>,
+    },
+    Result {
+        call_id: CallId,
+        text: String,
+        failed: bool,
+    },
 }
 
 /// What an event adds to the dialogue, if anything.
@@ -20,6 +36,7 @@ pub fn spoken(event: &Event) -> Option<Spoken> {
             Some(Spoken::User { message_id: *message_id, text: text.clone(), selection: selection.clone(), at: event.at })
         }
         SessionEvent::MessageAdded { role: Role::Agent, text, .. } => Some(Spoken::Agent { text: text.clone(), calls: Vec::new() }),
+        SessionEvent::ModelStarted { read, .. } if !read.is_empty() => Some(Spoken::Read { messages: read.clone() }),
         SessionEvent::ModelFinished { text, calls, .. } => Some(Spoken::Agent { text: text.clone(), calls: calls.clone() }),
         SessionEvent::ToolSucceeded { call_id, result, .. } => {
             let text = if result.content.trim().is_empty() { "(done, no output)".to_owned() } else { result.content.clone() };

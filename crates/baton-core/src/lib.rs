@@ -36,4 +36,4 @@ pub use slash::commands;
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.
-pub const STATE_FORMAT: u32 = 2;
+pub const STATE_FORMAT: u32 = 3;

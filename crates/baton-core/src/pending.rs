@@ -1,7 +1,7 @@
 use crate::machine::ModelStage;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::session::Session;
-use baton_proto::{CallId, DeviceId, Effect as ToolEffect, HandoffId, ModelCallId, Timestamp};
+use baton_proto::{APPROVAL_S, CallId, DeviceId, Effect as ToolEffect, HandoffId, ModelCallId, Timestamp};
 
 /// One thing that is owed to the world. The runtime compares what is owed with what it is doing, starts what is new and drops what has
 /// vanished; there is no second list to keep in step.
@@ -71,6 +71,8 @@ pub fn pending(state: &Session) -> Vec<Effect> {
             _ => {}
         }
     }
+    let expiry = state.open_approvals().map(|approval| approval.at.plus(i64::try_from(APPROVAL_S).unwrap_or(i64::MAX / 1000) * 1000)).min();
+    let wake = wake.into_iter().chain(expiry).min();
     owed.extend(wake.map(|at| Effect::Wake { at }));
     owed
 }

@@ -6,7 +6,7 @@ use crate::dialogue::Spoken;
 use crate::hub_tools::{hub_tools, knows};
 use crate::session::Session;
 use crate::words::excerpt;
-use baton_proto::{CallId, CalledTool, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
+use baton_proto::{CallId, CalledTool, MessageId, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const OLD_WIDTHS: [usize; 2] = [OLD_RESULT_BYTES, 400];
 /// Bytes of what users said in a row, the last message aside.
 const USER_BYTES: usize = 48 * 1024;
 /// Events of dialogue that are worth reading back for a request.
-pub const DIALOGUE_EVENTS: u32 = 160;
+pub const DIALOGUE_EVENTS: u32 = 200;
 
 const RULES: &str = "You are Baton's agent. You work for one user, who follows you from several devices; your work outlives each of them.
 - Act through tools. Say briefly what you do. Answer in the user's language.
@@ -50,7 +50,12 @@ pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequ
         description: spec.description.clone(),
         parameters: spec.parameters.clone(),
     }));
-    ModelRequest { system: system(state, at), messages: messages(dialogue), tools, max_tokens: None }
+    ModelRequest {
+        system: system(state, at),
+        messages: messages(dialogue, &state.queue.iter().map(|queued| queued.message_id).collect()),
+        tools,
+        max_tokens: None,
+    }
 }
 
 fn system(state: &Session, at: &Context) -> String {
@@ -168,7 +173,34 @@ enum Exchange {
     User(Vec<String>),
 }
 
-fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
+/// What was said, at the place where it was read: input that waited for a turn's end, or for its next step, stands where the model took it in.
+/// What still waits is left out.
+fn as_read<'a>(dialogue: &'a [Spoken], waiting: &BTreeSet<MessageId>) -> Vec<&'a Spoken> {
+    let read: BTreeSet<MessageId> = dialogue
+        .iter()
+        .flat_map(|spoken| match spoken {
+            Spoken::Read { messages } => messages.as_slice(),
+            _ => &[],
+        })
+        .copied()
+        .collect();
+    let mut said: BTreeMap<MessageId, &Spoken> = BTreeMap::new();
+    let mut ordered = Vec::with_capacity(dialogue.len());
+    for spoken in dialogue {
+        match spoken {
+            Spoken::User { message_id, .. } if read.contains(message_id) => {
+                said.insert(*message_id, spoken);
+            }
+            Spoken::User { message_id, .. } if waiting.contains(message_id) => {}
+            Spoken::Read { messages } => ordered.extend(messages.iter().filter_map(|id| said.remove(id))),
+            other => ordered.push(other),
+        }
+    }
+    ordered
+}
+
+fn messages(dialogue: &[Spoken], waiting: &BTreeSet<MessageId>) -> Vec<ModelMessage> {
+    let dialogue = as_read(dialogue, waiting);
     let results: BTreeMap<CallId, (&String, bool)> = dialogue
         .iter()
         .filter_map(|spoken| match spoken {
@@ -202,7 +234,7 @@ fn messages(dialogue: &[Spoken]) -> Vec<ModelMessage> {
                 user_spoke(&mut exchanges, format!("[{how}]\n{}", cut(text, OLD_RESULT_BYTES)));
                 after_command = false;
             }
-            Spoken::Result { .. } => {}
+            Spoken::Result { .. } | Spoken::Read { .. } => {}
         }
     }
     keep_latest(exchanges)

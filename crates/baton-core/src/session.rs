@@ -1,5 +1,5 @@
 use crate::machine::tool_call::ToolCall;
-use crate::machine::{Approval, Fact, Holder, Note, Question, Task, Transfer, Turn};
+use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
     ApprovalId, ApprovalState, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, UserId,
     Workspace,
@@ -40,7 +40,10 @@ pub struct Session {
     pub closed_transfer: Option<(Transfer, HandoffState)>,
     /// Facts that were last replaced or forgotten, for their entities; their version is the event that did it.
     pub closed_facts: Vec<Fact>,
-    pub recoveries: u32,
+    /// Input that waits for the turn's end, in order.
+    pub queue: Vec<QueuedInput>,
+    /// How often the session was taken up since anything else happened in it.
+    pub resumes_in_a_row: u32,
 }
 
 impl Session {
@@ -69,7 +72,8 @@ impl Session {
             notes: BTreeMap::new(),
             closed_transfer: None,
             closed_facts: Vec::new(),
-            recoveries: 0,
+            queue: Vec::new(),
+            resumes_in_a_row: 0,
         }
     }
 

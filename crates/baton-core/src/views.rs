@@ -141,7 +141,9 @@ fn call_of(body: &SessionEvent, state: &Session) -> Option<CallId> {
         | SessionEvent::ToolCancelled { call_id, .. }
         | SessionEvent::ApprovalRequested { call_id, .. }
         | SessionEvent::QuestionAsked { call_id, .. } => Some(*call_id),
-        SessionEvent::ApprovalDecided { approval_id, .. } => state.approvals.get(approval_id).map(|approval| approval.call_id),
+        SessionEvent::ApprovalDecided { approval_id, .. } | SessionEvent::ApprovalExpired { approval_id, .. } => {
+            state.approvals.get(approval_id).map(|approval| approval.call_id)
+        }
         _ => None,
     }
 }
@@ -150,6 +152,7 @@ fn request_of(body: &SessionEvent, state: &Session) -> Option<EntityView> {
     match body {
         SessionEvent::ApprovalRequested { approval_id, .. }
         | SessionEvent::ApprovalDecided { approval_id, .. }
+        | SessionEvent::ApprovalExpired { approval_id, .. }
         | SessionEvent::ApprovalVoided { approval_id, .. } => state.approvals.get(approval_id).map(|found| approval(state, found)),
         SessionEvent::QuestionAsked { question_id, .. }
         | SessionEvent::QuestionAnswered { question_id, .. }
@@ -228,6 +231,7 @@ fn session(state: &Session) -> EntityView {
         active_task: state.active_task().map(|task| task.id),
         workspace_id: state.workspace.as_ref().map(|workspace| workspace.workspace_id),
         waiting: waiting(state),
+        queued: state.queue.iter().map(|queued| queued.message_id).collect(),
     }))
 }
 

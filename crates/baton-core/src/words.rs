@@ -125,6 +125,36 @@ pub(crate) fn going_in_circles(language: Language, tool: &str) -> String {
     }
 }
 
+pub(crate) fn deadly(language: Language, times: u32) -> String {
+    match language {
+        Language::En => format!(
+            "The hub died {times} times in a row right after taking this session up, so it is left alone. Resume it when the cause is mended."
+        ),
+        Language::Zh => format!("中枢连续 {times} 次在恢复此会话后立即中断,因此已搁置。问题解决后可恢复。"),
+    }
+}
+
+pub(crate) fn expired(language: Language) -> &'static str {
+    match language {
+        Language::En => "Nobody decided within a day; it is asked anew.",
+        Language::Zh => "一天内无人决定,将重新询问。",
+    }
+}
+
+pub(crate) fn workspace_changed_meanwhile(language: Language) -> &'static str {
+    match language {
+        Language::En => "The workspace changed meanwhile; it is asked anew.",
+        Language::Zh => "工作区在此期间已更改,将重新询问。",
+    }
+}
+
+pub(crate) fn interrupted_by_input(language: Language) -> &'static str {
+    match language {
+        Language::En => "Interrupted by what was said next.",
+        Language::Zh => "已被新的输入打断。",
+    }
+}
+
 pub(crate) fn too_many_iterations(language: Language, limit: u32) -> String {
     match language {
         Language::En => format!("Paused after {limit} model calls in one turn. Resume to give it as many again, or say how to go on."),

@@ -130,6 +130,9 @@ pub struct SessionEntity {
     pub workspace_id: Option<WorkspaceId>,
     /// Approvals and questions that wait for the user.
     pub waiting: u32,
+    /// Messages that begin a turn of their own once the one under way has ended (T10).
+    #[serde(default)]
+    pub queued: Vec<MessageId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -194,9 +194,16 @@ events! {
 
         TurnStarted = "turn_started" { turn_id: TurnId, task_id: Option<TaskId>, message_id: Option<MessageId>, literal: bool }
         /// Input in the middle of a turn, read at the next step (T10).
-        TurnInputQueued = "turn_input_queued" { turn_id: TurnId, message_id: MessageId, delivery: Delivery }
+        /// `goal` is what a task of its own would be about, where the input waits for the turn's end.
+        TurnInputQueued = "turn_input_queued" {
+            turn_id: TurnId, message_id: MessageId, delivery: Delivery, #[serde(default, skip_serializing_if = "Option::is_none")] goal: Option<String>,
+        }
         /// No new tool starts from here on.
-        TurnStopRequested = "turn_stop_requested" { turn_id: TurnId, reason: String, pause: bool }
+        TurnStopRequested = "turn_stop_requested" {
+            turn_id: TurnId, reason: String, pause: bool,
+            /// Queued input begins the next turn at once.
+            #[serde(default, skip_serializing_if = "is_false")] for_input: bool,
+        }
         TurnFinished = "turn_finished" { turn_id: TurnId, reason: String }
         TurnInterrupted = "turn_interrupted" { turn_id: TurnId, reason: String }
         TurnFailed = "turn_failed" { turn_id: TurnId, reason: String }
@@ -246,6 +253,8 @@ events! {
 
         ApprovalRequested = "approval_requested" { approval_id: ApprovalId, call_id: CallId, binding: ApprovalBinding }
         ApprovalDecided = "approval_decided" { approval_id: ApprovalId, decision: Decision, by: Sender }
+        /// Nobody decided in time, or what it was asked on has changed: it can't be answered any more, and is asked anew (E5).
+        ApprovalExpired = "approval_expired" { approval_id: ApprovalId, reason: String }
         ApprovalVoided = "approval_voided" { approval_id: ApprovalId, reason: String }
 
         QuestionAsked = "question_asked" {
@@ -265,7 +274,10 @@ events! {
         WorkspaceSeen = "workspace_seen" { baseline: Baseline, changed: Option<String> }
 
         /// A hub that took the session up again, and what it found in flight (R1).
-        Recovered = "recovered" { incarnation: u64, found: Vec<String> }
+        /// `in_a_row` counts how often that happened with nothing else in between.
+        Recovered = "recovered" { incarnation: u64, found: Vec<String>, #[serde(default)] in_a_row: u32 }
+        /// The hub process that drove the session stopped in good order.
+        DriverReleased = "driver_released" { incarnation: u64 }
         /// An operation that lost against newer state (H8).
         ConflictRefused = "conflict_refused" { intent: String, code: ErrorCode, device_id: DeviceId }
     }
@@ -283,6 +295,11 @@ events! {
         InvitationMade = "invitation_made" { invitation_id: InvitationId, secret_hash: Digest, trust: Trust, expires_at: Timestamp }
         InvitationClaimed = "invitation_claimed" { invitation_id: InvitationId, device_id: DeviceId }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The conversation's language, for what the hub itself says in it.

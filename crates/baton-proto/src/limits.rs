@@ -30,6 +30,10 @@ pub const MAX_BRIEF_BYTES: usize = 2 * 1024;
 pub const MAX_NAME_CHARS: usize = 80;
 /// JSON is at most this deep.
 pub const MAX_JSON_DEPTH: usize = 64;
+/// An approval that nobody decides on is asked anew after this long, in seconds (E5).
+pub const APPROVAL_S: u64 = 24 * 60 * 60;
+/// How often a session may stop the hub on being taken up, before it is left alone until somebody resumes it.
+pub const MAX_DEADLY_RESUMES: u32 = 4;
 /// Model calls in one turn (R4).
 pub const MAX_ITERATIONS: u32 = 25;
 /// The same call with the same arguments in one turn, before the loop is stopped (R4).

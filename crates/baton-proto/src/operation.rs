@@ -150,6 +150,10 @@ pub enum Delivery {
     /// Before the next model call.
     #[default]
     Steer,
+    /// In a turn of its own, once the one under way has ended.
+    Queue,
+    /// At once: the turn under way is stopped, and a new one begins with it.
+    Interrupt,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

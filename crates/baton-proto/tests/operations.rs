@@ -93,9 +93,9 @@ fn a_malformed_operation_is_answered_with_what_is_wrong_with_it() {
         ),
         (
             "a delivery that isn't there yet",
-            |o| o["payload"]["delivery"] = json!("interrupt"),
+            |o| o["payload"]["delivery"] = json!("someday"),
             Invalid,
-            "The payload of 'say' can't be read: unknown variant `interrupt`, expected `steer`.".to_owned(),
+            "The payload of 'say' can't be read: unknown variant `someday`, expected one of `steer`, `queue`, `interrupt`.".to_owned(),
         ),
         (
             "a negative epoch",

@@ -12,7 +12,7 @@ use baton_proto::{
     Operation, Reply, ReplyStatus, RunningState, SessionEvent, SessionId, SessionSummary, Timestamp, UserId,
 };
 use baton_store::{Append, EventRow, HeadWrite, OperationRow, StateCache, StoreError, StreamId, StreamKind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -77,7 +77,8 @@ pub(crate) struct Owner {
     id: SessionId,
     state: Session,
     cached_at: u64,
-    running: HashMap<Effect, Running>,
+    /// Ordered, so that a simulated world sees the same steps each time.
+    running: BTreeMap<Effect, Running>,
     inputs: mpsc::Receiver<Input>,
     own: mpsc::WeakSender<Input>,
     live: Arc<Live>,
@@ -95,7 +96,7 @@ impl Owner {
     ) -> Self {
         let mut state = Session::empty(id);
         state.user = user;
-        Self { shared, user, id, state, cached_at: 0, running: HashMap::new(), inputs, own, live, last_summary: None }
+        Self { shared, user, id, state, cached_at: 0, running: BTreeMap::new(), inputs, own, live, last_summary: None }
     }
 
     /// Loads the state, takes up what was in flight, and serves until nothing is left to do or the store says stop.
@@ -113,17 +114,22 @@ impl Owner {
             self.reconcile();
             let due = self.due();
             let input = tokio::select! {
-                input = self.inputs.recv() => input,
+                // In a fixed order, so that a simulated world can be replayed; time comes first, so that no flood of inputs delays it.
+                biased;
                 () = due => {
                     if !self.command(&Command::Tick).await { break; }
                     continue;
                 }
+                input = self.inputs.recv() => input,
                 () = tokio::time::sleep(IDLE) => {
                     if self.retire().await { return; }
                     continue;
                 }
             };
-            let Some(input) = input else { break };
+            let Some(input) = input else {
+                self.command(&Command::Released { incarnation }).await;
+                break;
+            };
             if !self.take(input).await {
                 break;
             }
@@ -580,7 +586,7 @@ impl Owner {
     }
 
     fn stop_running(&mut self) {
-        for (_, running) in self.running.drain() {
+        for (_, running) in std::mem::take(&mut self.running) {
             if let Running::Task(task) = running {
                 task.abort();
             }

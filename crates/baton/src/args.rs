@@ -204,6 +204,12 @@ pub(crate) struct Send {
     /// Open a new session.
     #[arg(long)]
     pub(crate) new: bool,
+    /// While the agent works: let it finish first, then begin with this. Without it, this is read at the agent's next step.
+    #[arg(long, conflicts_with = "interrupt")]
+    pub(crate) queue: bool,
+    /// While the agent works: stop it, and begin with this at once.
+    #[arg(long)]
+    pub(crate) interrupt: bool,
     /// Follow until the agent rests or waits for you.
     #[arg(long)]
     pub(crate) wait: bool,

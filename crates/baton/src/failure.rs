@@ -1,3 +1,4 @@
+use crate::output::escape_json;
 use baton_client::ClientError;
 use baton_proto::{ErrorBody, make_visible};
 use serde_json::json;
@@ -33,7 +34,8 @@ impl Failure {
     /// Tells it on standard error, as a line of JSON or as two sentences.
     pub(crate) fn tell(&self, json: bool) -> ExitCode {
         if json {
-            eprintln!("{}", json!({"event": "error", "code": self.code, "message": self.message, "hint": self.hint}));
+            let value = json!({"event": "error", "code": self.code, "message": self.message, "hint": self.hint});
+            eprintln!("{}", escape_json(&value.to_string()));
         } else {
             eprintln!("baton: {}\n       {}", make_visible(&self.message), make_visible(&self.hint));
         }

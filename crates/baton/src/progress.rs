@@ -91,7 +91,7 @@ pub(crate) async fn follow(
 
 fn print_raw(change: &Change) -> Result<(), Failure> {
     let text = serde_json::to_string(change).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
-    output::line(&text);
+    output::json_line(&text);
     Ok(())
 }
 
@@ -158,6 +158,9 @@ fn line(entity: &EntityView, event: &SessionEvent, streamed: bool) -> Option<Str
         }
         (EntityView::Approval(approval), _) if approval.state == ApprovalState::Open => crate::commands::show::approval(approval),
         (EntityView::Question(question), _) if question.state == QuestionState::Open => crate::commands::show::question(question),
+        (EntityView::Turn(_), SessionEvent::ModelFailed { error, retry_at: Some(at), .. }) => {
+            format!("[{}. It is tried again at {at}.]", error.message.trim_end_matches('.'))
+        }
         (EntityView::Turn(turn), SessionEvent::TurnInterrupted { .. } | SessionEvent::TurnFailed { .. })
             if turn.state != TurnState::Finished =>
         {

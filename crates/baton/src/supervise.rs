@@ -118,6 +118,8 @@ fn spawn(command: &DeviceCommand) -> Result<tokio::process::Child, Failure> {
     if command.no_sandbox {
         process.arg("--no-sandbox");
     }
+    // The key is the hub's alone (R3): what runs on the device could read it from the environment.
+    process.env_remove("BATON_MODEL_KEY");
     // In a group of its own, so that Ctrl-C reaches the hub alone, which then stops the device in order.
     process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0).spawn().map_err(failed)
 }

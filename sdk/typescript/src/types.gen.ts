@@ -156,6 +156,10 @@ export type EntityView =
  */
 export type Language = "en" | "zh";
 /**
+ * One message of the dialogue.
+ */
+export type MessageId = string;
+/**
  * What ends show of a task or session at a glance (T3).
  */
 export type WorkState = "pending" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled";
@@ -182,10 +186,6 @@ export type Phase =
   | "failed"
   | "cancelled";
 export type StepStatus = "pending" | "running" | "done";
-/**
- * One message of the dialogue.
- */
-export type MessageId = string;
 export type TurnState = "running" | "waiting" | "stopping" | "finished" | "interrupted" | "failed";
 export type Role = "user" | "agent" | "hub";
 export type QuestionKind = "agent" | "outcome";
@@ -321,7 +321,7 @@ export type Decision = "approve" | "reject";
 /**
  * When input that arrives in the middle of a turn is taken in (T10).
  */
-export type Delivery = "steer";
+export type Delivery = "steer" | "queue" | "interrupt";
 export type DeltaPart = "text" | "thinking";
 /**
  * A stable error code; each has a page in `docs/errors`.
@@ -695,6 +695,7 @@ export type SessionEvent =
   | {
       data: {
         delivery: Delivery;
+        goal?: string | null;
         message_id: MessageId;
         turn_id: TurnId;
       };
@@ -702,6 +703,10 @@ export type SessionEvent =
     }
   | {
       data: {
+        /**
+         * Queued input begins the next turn at once.
+         */
+        for_input?: boolean;
         pause: boolean;
         reason: string;
         turn_id: TurnId;
@@ -971,6 +976,13 @@ export type SessionEvent =
         approval_id: ApprovalId;
         reason: string;
       };
+      type: "approval_expired";
+    }
+  | {
+      data: {
+        approval_id: ApprovalId;
+        reason: string;
+      };
       type: "approval_voided";
     }
   | {
@@ -1056,9 +1068,16 @@ export type SessionEvent =
   | {
       data: {
         found: string[];
+        in_a_row?: number;
         incarnation: number;
       };
       type: "recovered";
+    }
+  | {
+      data: {
+        incarnation: number;
+      };
+      type: "driver_released";
     }
   | {
       data: {
@@ -1334,6 +1353,10 @@ export interface SessionEntity {
   holder?: DeviceId | null;
   id: SessionId;
   language: Language;
+  /**
+   * Messages that begin a turn of their own once the one under way has ended (T10).
+   */
+  queued?: MessageId[];
   state: WorkState;
   title: string;
   /**
@@ -1965,6 +1988,6 @@ export interface TaskProgress {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","recovered","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];

@@ -18,6 +18,9 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
         tools::decide_unprepared(draft, call_id);
     }
     advance_turn(draft);
+    if draft.state.open_turn().is_none() && say::start_queued(draft) {
+        advance_turn(draft);
+    }
     keep_phase(draft);
 }
 
@@ -44,7 +47,6 @@ fn advance_turn(draft: &mut Draft<'_>) {
     }
     if turn.iterations >= MAX_ITERATIONS {
         let reason = words::too_many_iterations(draft.state.language, MAX_ITERATIONS);
-        add_hub_message(draft, &reason);
         model::pause_for(draft, &reason);
         let turn_id = turn.id;
         draft.emit(SessionEvent::TurnInterrupted { turn_id, reason });
@@ -71,7 +73,7 @@ fn take_up_unread(draft: &mut Draft<'_>, literal: &crate::machine::Turn) {
     let turn_id = draft.at.ids.fresh();
     say::open_turn(draft, turn_id, task_id, Some(*first));
     for message_id in later {
-        draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id: *message_id, delivery: Delivery::Steer });
+        draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id: *message_id, delivery: Delivery::Steer, goal: None });
     }
     advance_turn(draft);
 }

@@ -3,9 +3,10 @@ use crate::context::ActingDevice;
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::policy;
+use crate::words;
 use baton_proto::{
-    ApprovalId, ApprovalState, Decision, ErrorBody, ErrorCode, MAX_TEXT_BYTES, Operation, QuestionId, QuestionKind, QuestionState,
-    Reconciliation, SessionEvent, StateModified, ToolError, ToolResult,
+    APPROVAL_S, ApprovalId, ApprovalState, Decision, ErrorBody, ErrorCode, MAX_TEXT_BYTES, Operation, QuestionId, QuestionKind,
+    QuestionState, Reconciliation, Risk, SessionEvent, StateModified, ToolError, ToolResult,
 };
 
 /// The three ways out of an unknown outcome (E3).
@@ -158,6 +159,31 @@ fn waits_for(stage: &CallStage, question: QuestionId) -> bool {
 pub(crate) fn result_of(content: String) -> ToolResult {
     let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
     ToolResult { content, bytes, ..ToolResult::default() }
+}
+
+/// Approvals that nobody decided on in time are asked anew, as long as their task waits: silence is never yes, and never the end (E5).
+pub(super) fn expire_if_due(draft: &mut Draft<'_>) {
+    let limit = i64::try_from(APPROVAL_S).unwrap_or(i64::MAX / 1000) * 1000;
+    let due: Vec<_> =
+        draft.state.open_approvals().filter(|approval| draft.at.now.since(approval.at) >= limit).map(|approval| approval.id).collect();
+    for approval_id in due {
+        let reason = words::expired(draft.state.language).to_owned();
+        draft.emit(SessionEvent::ApprovalExpired { approval_id, reason });
+    }
+}
+
+/// What is dangerous and was asked on another state of the workspace is asked anew (E5); the rest says so on its card.
+pub(super) fn ask_dangerous_anew(draft: &mut Draft<'_>) {
+    let stale: Vec<_> = draft
+        .state
+        .open_approvals()
+        .filter(|approval| approval.workspace_changed && approval.binding.risk == Risk::Dangerous)
+        .map(|approval| approval.id)
+        .collect();
+    for approval_id in stale {
+        let reason = words::workspace_changed_meanwhile(draft.state.language).to_owned();
+        draft.emit(SessionEvent::ApprovalExpired { approval_id, reason });
+    }
 }
 
 /// Voids every open approval and cancels its call, so that a late answer authorises nothing (C04).

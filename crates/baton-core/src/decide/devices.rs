@@ -1,8 +1,9 @@
-use super::{model, tools};
+use super::{advance, model, tools};
 use crate::draft::Draft;
 use crate::machine::ModelStage;
 use crate::machine::tool_call::{CallStage, Waiting};
-use baton_proto::{Baseline, CallId, DeviceId, Reconciliation, RunningState, SessionEvent, UnknownCause};
+use crate::words;
+use baton_proto::{Baseline, CallId, DeviceId, MAX_DEADLY_RESUMES, Reconciliation, RunningState, SessionEvent, UnknownCause};
 
 /// A device is back and says what its journal knows. A planned call that it doesn't know never reached it, and is dispatched again.
 pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(CallId, u32, RunningState)]) {
@@ -63,7 +64,8 @@ pub(super) fn lost(draft: &mut Draft<'_>, device: DeviceId) {
     }
 }
 
-/// A hub process took the session up. Nothing is shown as running that isn't known to be; what is owed goes on by itself (R1).
+/// A hub process took the session up; what is owed goes on by itself (R1). A session that stops the hub whenever it is taken up is left
+/// alone after a few tries, with the others served; a user resumes it.
 pub(super) fn resumed(draft: &mut Draft<'_>, incarnation: u64) {
     let mut found = Vec::new();
     if let Some(call) = draft.state.open_turn().and_then(|turn| turn.model.as_ref()) {
@@ -73,9 +75,31 @@ pub(super) fn resumed(draft: &mut Draft<'_>, incarnation: u64) {
         found.push(format!("{} {} {:?}", call.tool, call.id, call.state()).to_lowercase());
     }
     if found.is_empty() {
+        advance::advance(draft);
         return;
     }
-    draft.emit(SessionEvent::Recovered { incarnation, found });
+    // Only what the hub itself does for a session can take the hub down: asking the model. Waiting for somebody is no danger.
+    let does_something = draft.state.open_turn().is_some_and(|turn| turn.model.is_some());
+    let in_a_row = if does_something { draft.state.resumes_in_a_row + 1 } else { 0 };
+    take_up(draft);
+    if in_a_row > MAX_DEADLY_RESUMES {
+        let reason = words::deadly(draft.state.language, in_a_row);
+        model::pause_for(draft, &reason);
+    }
+    advance::advance(draft);
+    // Last in its commit: it counts only as long as nothing follows.
+    draft.emit(SessionEvent::Recovered { incarnation, found, in_a_row });
+}
+
+/// A hub process stops in good order: that it took the session up again and nothing else happened is no sign of harm (C44).
+pub(super) fn released(draft: &mut Draft<'_>, incarnation: u64) {
+    if draft.state.resumes_in_a_row > 0 {
+        draft.emit(SessionEvent::DriverReleased { incarnation });
+    }
+}
+
+/// Nothing is shown as running that isn't known to be.
+fn take_up(draft: &mut Draft<'_>) {
     let started: Vec<_> = draft
         .state
         .calls

@@ -53,7 +53,7 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         | Command::ToolResult { device, .. }
         | Command::Probed { device, .. }
         | Command::DeviceReported { device, .. } => Draft::new(state, at, None, Actor::Device(*device)),
-        Command::DeviceLost { .. } | Command::Resumed { .. } | Command::Tick | Command::WorkspaceSeen { .. } => {
+        Command::DeviceLost { .. } | Command::Resumed { .. } | Command::Released { .. } | Command::Tick | Command::WorkspaceSeen { .. } => {
             Draft::new(state, at, None, Actor::Hub)
         }
     };
@@ -66,11 +66,19 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         Command::Probed { call_id, attempt, device, finding } => tools::probed(&mut draft, *call_id, *attempt, *device, finding),
         Command::DeviceReported { device, running } => devices::reported(&mut draft, *device, running),
         Command::DeviceLost { device } => devices::lost(&mut draft, *device),
-        Command::Resumed { incarnation } => devices::resumed(&mut draft, *incarnation),
-        Command::WorkspaceSeen { baseline } => devices::workspace_seen(&mut draft, baseline, None),
+        Command::Resumed { incarnation } => {
+            devices::resumed(&mut draft, *incarnation);
+            return Ok(Decided { events: draft.events, turn_id: None, task_id: None });
+        }
+        Command::Released { incarnation } => devices::released(&mut draft, *incarnation),
+        Command::WorkspaceSeen { baseline } => {
+            devices::workspace_seen(&mut draft, baseline, None);
+            answers::ask_dangerous_anew(&mut draft);
+        }
         Command::Tick => {
             model::retry_if_due(&mut draft);
             handoff::expire_if_due(&mut draft);
+            answers::expire_if_due(&mut draft);
         }
     }
     advance(&mut draft);

@@ -7,8 +7,8 @@ use crate::hub_tools;
 use crate::machine::{ModelCall, ModelStage};
 use crate::words;
 use baton_proto::{
-    CallOrigin, CallTerms, CalledTool, Effect, MAX_REPEATS, ModelCallId, ModelCause, ModelError, ModelErrorKind, Phase, Risk, Role, SessionEvent,
-    StateModified, ToolError,
+    CallOrigin, CallTerms, CalledTool, Effect, MAX_REPEATS, ModelCallId, ModelCause, ModelError, ModelErrorKind, Phase, Risk, Role,
+    SessionEvent, StateModified, ToolError,
 };
 use serde_json::json;
 
@@ -147,7 +147,8 @@ fn repeated(tool: &str, times: u32) -> ToolError {
 
 /// Stops the turn and pauses its task, with words that the user reads.
 pub(super) fn pause_for(draft: &mut Draft<'_>, reason: &str) {
-    stop::begin(draft, reason, true);
+    advance::add_hub_message(draft, reason);
+    stop::begin(draft, reason, stop::After::Nothing(stop::Kind::Pause));
     if let Some(task_id) = draft.state.turn.as_ref().and_then(|turn| turn.task_id) {
         stop::set_phase(draft, task_id, Phase::Paused, Some(reason.to_owned()));
     }

@@ -6,11 +6,14 @@ use crate::slash::{self, Literal};
 use crate::words;
 use baton_proto::{
     CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
-    Selection, SessionEvent, TaskId, Trust, TurnId, WorkspaceId,
+    Selection, SessionEvent, TaskId, Trust, TurnId, TurnState, WorkspaceId,
 };
 
 /// Tasks of a session that haven't ended, at most: its state stays small whatever is asked of it.
 const MAX_OPEN_TASKS: usize = 40;
+
+/// Messages that may wait for the end of a turn.
+const MAX_QUEUED: usize = 20;
 
 pub(super) fn new_session(
     draft: &mut Draft<'_>,
@@ -84,15 +87,18 @@ pub(super) fn say(
         ));
     }
     entitle(draft, text);
-    if draft.state.open_turn().is_some_and(|turn| turn.stop.is_some()) {
-        return Err(ErrorBody::new(
-            ErrorCode::IllegalTransition,
-            "The agent is being stopped at the moment.",
-            "Send it again in a second; the text is kept.",
-        ));
-    }
-    if let Some(turn_id) = draft.state.open_turn().map(|turn| turn.id) {
-        steer(draft, sender, turn_id, text, selection, delivery);
+    if let Some((turn_id, stopping)) = draft.state.open_turn().map(|turn| (turn.id, turn.stop.is_some())) {
+        match delivery {
+            Delivery::Steer if !stopping => steer(draft, sender, turn_id, text, selection, delivery),
+            Delivery::Steer | Delivery::Queue => queue(draft, sender, turn_id, text, selection, Delivery::Queue)?,
+            Delivery::Interrupt => {
+                queue(draft, sender, turn_id, text, selection, delivery)?;
+                if !stopping {
+                    let reason = words::interrupted_by_input(draft.state.language);
+                    stop::begin(draft, reason, stop::After::QueuedInput);
+                }
+            }
+        }
         return Ok(());
     }
     workspace_is_free(draft)?;
@@ -100,6 +106,49 @@ pub(super) fn say(
     let task_id = active.unwrap_or_else(|| create_task(draft, text, text, &[]));
     start_turn(draft, sender, task_id, text, selection);
     Ok(())
+}
+
+/// Input that waits for the end of the turn under way (T10).
+fn queue(
+    draft: &mut Draft<'_>,
+    sender: &ActingDevice,
+    turn_id: TurnId,
+    text: &str,
+    selection: Option<&Selection>,
+    delivery: Delivery,
+) -> Result<(), ErrorBody> {
+    if draft.state.queue.len() >= MAX_QUEUED {
+        return Err(ErrorBody::new(
+            ErrorCode::RateLimited,
+            format!("{MAX_QUEUED} messages wait for the agent already."),
+            "Wait until it has read some of them.",
+        ));
+    }
+    let message_id = add_message(draft, sender, None, None, text, selection);
+    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery, goal: Some(words::excerpt(text, 1000)) });
+    Ok(())
+}
+
+/// The next queued input begins a turn of its own: when the last one ended by itself, or was stopped for it. After a stop or a failure it
+/// waits for the user's next word, since that may be about it.
+pub(super) fn start_queued(draft: &mut Draft<'_>) -> bool {
+    let ended_well = draft.state.turn.as_ref().is_some_and(|turn| {
+        let for_input = turn.stop.as_ref().is_some_and(|stop| stop.for_input);
+        turn.end.as_ref().is_some_and(|end| end.state == TurnState::Finished || for_input)
+    });
+    let Some(next) = draft.state.queue.first().cloned().filter(|_| ended_well && draft.at.model.is_some()) else { return false };
+    let active = draft.state.active_task().map(|task| task.id);
+    let task_id = active.unwrap_or_else(|| create_task(draft, &next.goal, &next.goal, &[]));
+    let turn_id = draft.at.ids.fresh();
+    open_turn(draft, turn_id, task_id, Some(next.message_id));
+    true
+}
+
+/// What still waits is read in this turn.
+pub(super) fn read_queued(draft: &mut Draft<'_>, turn_id: TurnId) {
+    for queued in draft.state.queue.clone() {
+        draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id: queued.message_id, delivery: Delivery::Steer, goal: None });
+    }
 }
 
 pub(super) fn new_task(
@@ -194,6 +243,7 @@ fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, tex
     let turn_id = draft.at.ids.fresh();
     let message_id = add_message(draft, sender, Some(turn_id), Some(task_id), text, selection);
     open_turn(draft, turn_id, task_id, Some(message_id));
+    read_queued(draft, turn_id);
 }
 
 /// Opens a turn on a task, which is worked on from here.
@@ -236,7 +286,7 @@ fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, text: &s
         turn_task
     };
     let message_id = add_message(draft, sender, Some(turn_id), task_id, text, selection);
-    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery });
+    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery, goal: None });
     let questions: Vec<_> =
         draft.state.open_questions().filter(|question| question.kind == QuestionKind::Agent).map(|question| question.id).collect();
     if let [only] = questions.as_slice() {

@@ -11,6 +11,13 @@ pub(super) enum Kind {
     Pause,
 }
 
+/// What follows once a turn has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing(Kind),
+    QueuedInput,
+}
+
 /// Stopping is always possible, from any end (requirements, "Who may do what").
 pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option<TaskId>, kind: Kind) -> Result<(), ErrorBody> {
     let open = draft.state.open_turn().map(|turn| (turn.id, turn.task_id, turn.stop.is_some()));
@@ -37,7 +44,7 @@ pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option
                 return Err(ErrorBody::new(ErrorCode::IllegalTransition, "It is being stopped already.", "Wait a moment."));
             }
             if !stopping {
-                begin(draft, &reason, kind == Kind::Pause);
+                begin(draft, &reason, After::Nothing(kind));
             }
         }
         _ if task.is_none() => {
@@ -52,9 +59,10 @@ pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option
 }
 
 /// From here on nothing new starts; what runs is asked to stop, and the turn ends when all of it has.
-pub(super) fn begin(draft: &mut Draft<'_>, reason: &str, pause: bool) {
+pub(super) fn begin(draft: &mut Draft<'_>, reason: &str, after: After) {
     let Some(turn_id) = draft.state.open_turn().map(|turn| turn.id) else { return };
-    draft.emit(SessionEvent::TurnStopRequested { turn_id, reason: reason.to_owned(), pause });
+    let (pause, for_input) = (after == After::Nothing(Kind::Pause), after == After::QueuedInput);
+    draft.emit(SessionEvent::TurnStopRequested { turn_id, reason: reason.to_owned(), pause, for_input });
     answers::set_approvals_aside(draft, reason);
     let questions: Vec<_> =
         draft.state.questions.values().filter(|question| question.state == QuestionState::Open).map(|question| question.id).collect();
@@ -94,6 +102,7 @@ pub(super) fn resume(draft: &mut Draft<'_>, task_id: Option<TaskId>) -> Result<(
     say::put_others_aside(draft, task_id);
     let turn_id = draft.at.ids.fresh();
     say::open_turn(draft, turn_id, task_id, None);
+    say::read_queued(draft, turn_id);
     Ok(())
 }
 

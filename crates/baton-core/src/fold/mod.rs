@@ -21,6 +21,11 @@ impl Session {
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
         self.updated_at = event.at;
+        // Being taken up is the last event of its commit; whatever happens after it shows that the hub lived on.
+        self.resumes_in_a_row = match event.body {
+            SessionEvent::Recovered { in_a_row, .. } => in_a_row,
+            _ => 0,
+        };
         let (seq, at) = (self.seq, event.at);
         match &event.body {
             SessionEvent::SessionCreated { user_id, title, language, workspace, holder, epoch } => {
@@ -36,8 +41,10 @@ impl Session {
                 self.title.clone_from(title);
                 self.language = *language;
             }
-            SessionEvent::MessageAdded { .. } | SessionEvent::ConflictRefused { .. } => {}
-            SessionEvent::Recovered { .. } => self.recoveries += 1,
+            SessionEvent::MessageAdded { .. }
+            | SessionEvent::ConflictRefused { .. }
+            | SessionEvent::Recovered { .. }
+            | SessionEvent::DriverReleased { .. } => {}
             SessionEvent::WorkspaceSeen { baseline, changed } => {
                 if let Some(workspace) = &mut self.workspace {
                     workspace.baseline.clone_from(baseline);

@@ -38,6 +38,18 @@ impl Session {
                     }
                 }
             }
+            SessionEvent::ApprovalExpired { approval_id, reason } => {
+                if let Some(approval) = self.approvals.get_mut(approval_id) {
+                    approval.state = ApprovalState::Voided;
+                    approval.reason = Some(reason.clone());
+                    approval.version = seq;
+                    // Back to where it was before it was asked on: its device looks again, and it is asked anew.
+                    if let Some(call) = self.calls.get_mut(&approval.call_id) {
+                        call.stage = CallStage::Proposed;
+                        call.version = seq;
+                    }
+                }
+            }
             SessionEvent::ApprovalVoided { approval_id, reason } => {
                 if let Some(approval) = self.approvals.get_mut(approval_id) {
                     approval.state = ApprovalState::Voided;

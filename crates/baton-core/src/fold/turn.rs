@@ -1,5 +1,5 @@
 use super::joined;
-use crate::machine::{ModelCall, ModelStage, Stop, Turn, TurnEnd};
+use crate::machine::{ModelCall, ModelStage, QueuedInput, Stop, Turn, TurnEnd};
 use crate::session::Session;
 use baton_proto::{ApprovalState, QuestionState, SessionEvent, Timestamp, TurnState};
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ impl Session {
         let seq = self.seq;
         if let SessionEvent::TurnStarted { turn_id, task_id, message_id, literal } = body {
             self.forget_closed();
+            self.queue.retain(|queued| Some(queued.message_id) != *message_id);
             // The task that is worked on is the one that input goes to.
             if let Some(place) = task_id.and_then(|task_id| self.stack.iter().position(|id| *id == task_id)) {
                 let active = self.stack.remove(place);
@@ -36,13 +37,18 @@ impl Session {
         }
         let Some(turn) = &mut self.turn else { return };
         let touched = match body {
-            SessionEvent::TurnInputQueued { message_id, .. } => {
+            SessionEvent::TurnInputQueued { message_id, goal: Some(goal), .. } => {
+                self.queue.push(QueuedInput { message_id: *message_id, goal: goal.clone() });
+                false
+            }
+            SessionEvent::TurnInputQueued { message_id, goal: None, .. } => {
+                self.queue.retain(|queued| queued.message_id != *message_id);
                 turn.unread.push(*message_id);
                 turn.rested = false;
                 true
             }
-            SessionEvent::TurnStopRequested { reason, pause, .. } => {
-                turn.stop = Some(Stop { reason: reason.clone(), pause: *pause });
+            SessionEvent::TurnStopRequested { reason, pause, for_input, .. } => {
+                turn.stop = Some(Stop { reason: reason.clone(), pause: *pause, for_input: *for_input });
                 self.workspace_news = joined(turn.model.take().and_then(|call| call.news), self.workspace_news.take());
                 true
             }

@@ -101,6 +101,8 @@ pub struct Turn {
 pub struct Stop {
     pub reason: String,
     pub pause: bool,
+    /// Queued input begins the next turn at once.
+    pub for_input: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +110,14 @@ pub struct TurnEnd {
     pub state: TurnState,
     pub reason: String,
     pub at: Timestamp,
+}
+
+/// Input that waits for the turn's end (T10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedInput {
+    pub message_id: MessageId,
+    /// What a task of its own would be about.
+    pub goal: String,
 }
 
 /// One request to the model over all its attempts.

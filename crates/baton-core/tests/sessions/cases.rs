@@ -197,7 +197,7 @@ fn c23_after_a_restart_nothing_says_running_that_is_not_known_to_be() {
     assert_eq!(world.call("ring_bell").state(), CallState::Unknown);
     assert!(baton_core::summary(&world.state).activity != Activity::Executing);
     let recovered = world.log.iter().find_map(|event| match &event.body {
-        SessionEvent::Recovered { incarnation, found } => Some((*incarnation, found.clone())),
+        SessionEvent::Recovered { incarnation, found, .. } => Some((*incarnation, found.clone())),
         _ => None,
     });
     let (incarnation, found) = recovered.expect("a recovery is recorded");

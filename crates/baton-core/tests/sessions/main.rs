@@ -6,6 +6,7 @@ mod bounds;
 mod cases;
 mod phases;
 mod properties;
+mod queued;
 mod strict;
 mod told;
 mod unknown;

@@ -1,6 +1,6 @@
 use crate::args::Events;
 use crate::failure::Failure;
-use crate::output::{Output, line};
+use crate::output::{Output, json_line};
 use crate::progress::{Until, follow};
 use crate::{pick, profile};
 use baton_client::ChangeEntry;
@@ -19,9 +19,9 @@ pub(crate) async fn run(args: Events, profile: Option<&str>, out: &Output) -> Re
         let Some(last) = page.changes.last().map(ChangeEntry::seq) else { return Ok(0) };
         for entry in &page.changes {
             match entry {
-                ChangeEntry::Known(change) => line(&serde_json::to_string(change).unwrap_or_default()),
+                ChangeEntry::Known(change) => json_line(&serde_json::to_string(change).unwrap_or_default()),
                 ChangeEntry::Unknown(change) => {
-                    line(&serde_json::json!({"session_id": session, "seq": change.seq, "event": null}).to_string());
+                    json_line(&serde_json::json!({"session_id": session, "seq": change.seq, "event": null}).to_string());
                 }
             }
         }

@@ -70,11 +70,12 @@ impl Serving {
         files::private_directory(&data)?;
         let data = data.canonicalize()?;
         let model = Config::read(&data)?.model(args)?;
+        // Before the address: whoever starts it twice is told of the first hub, not of a port (C14).
+        let store = SqliteStore::open(&data).map_err(|error| store_failure(&error))?;
         let listener = baton_server::bind(args.listen)
             .await
             .map_err(|error| Failure::failed(error.to_string(), "Choose another address with --listen."))?;
         let address = listener.local_addr()?;
-        let store = SqliteStore::open(&data).map_err(|error| store_failure(&error))?;
         let hub = Hub::open(store, HubConfig::new(env!("CARGO_PKG_VERSION"), model)).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
             other => Failure::failed(other.to_string(), "The data is left as it is."),

@@ -10,7 +10,7 @@ use baton_runtime::{Hub, Identity};
 use fast_qr::QRBuilder;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,24 +18,42 @@ use std::time::Duration;
 const DEVICE_PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
+    // Looked at first: with a wrong one nothing is started, and nothing written.
+    let workspace = args.workspace.as_deref().map(existing_directory).transpose()?;
     let serving = Serving::start(&args.hub).await?;
-    let workspace = match &args.workspace {
-        Some(path) => path.canonicalize().map_err(|error| {
-            Failure::usage(format!("The workspace {} can't be opened: {error}.", path.display()), "Name a directory that exists.")
-        })?,
+    let ended = attend(&serving, workspace, args.no_sandbox, out).await;
+    serving.stop().await?;
+    ended?.map_or(Ok(0), |reason| Err(Failure::failed(reason, "Start Baton again when the cause is mended.")))
+}
+
+fn existing_directory(path: &Path) -> Result<PathBuf, Failure> {
+    let refused =
+        |why: String| Failure::usage(format!("The workspace {} can't be opened: {why}.", path.display()), "Name a directory that exists.");
+    let found = path.canonicalize().map_err(|error| refused(error.to_string()))?;
+    if found.is_dir() { Ok(found) } else { Err(refused("it is no directory".to_owned())) }
+}
+
+/// Keeps a device beside the hub until it is asked to stop, or until the hub can't go on: then with the reason.
+async fn attend(serving: &Serving, workspace: Option<PathBuf>, no_sandbox: bool, out: &Output) -> Result<Option<String>, Failure> {
+    let workspace = match workspace {
+        Some(workspace) => workspace,
         None => sample::prepare(&serving.data)?,
     };
     let device_data = serving.data.join("device");
     files::private_directory(&device_data)?;
-    let own = own_device(&serving, &device_data).await?;
-    let command = DeviceCommand {
-        data: device_data,
-        hub_file: HubFile::path(&serving.data),
-        workspace: workspace.clone(),
-        no_sandbox: args.no_sandbox,
-    };
+    let own = own_device(serving, &device_data).await?;
+    let command = DeviceCommand { data: device_data, hub_file: HubFile::path(&serving.data), workspace: workspace.clone(), no_sandbox };
+    let stopping = interrupt::asked_to_stop();
+    tokio::pin!(stopping);
     let supervisor = Supervisor::start(command).await?;
-    let connected = connected(&serving.hub, own).await;
+    let connected = tokio::select! {
+        // Asked before it is ready, too: the device has been started, and must not be left behind.
+        stop = &mut stopping => {
+            supervisor.stop().await;
+            return stop.map(|()| None);
+        }
+        connected = connected(&serving.hub, own) => connected,
+    };
     let link = serving.owner_link().await?;
     let model = serving.hub.info().model;
     if out.is_json() {
@@ -44,12 +62,10 @@ pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
             "",
         );
     } else {
-        welcome(&serving, &workspace, &link, model.as_deref(), connected);
+        welcome(serving, &workspace, &link, model.as_deref(), connected);
     }
     let mut known = ids(&serving.hub.devices(own));
     let mut changes = serving.hub.changes_of_lists();
-    let stopping = interrupt::asked_to_stop();
-    tokio::pin!(stopping);
     let failed = loop {
         tokio::select! {
             stop = &mut stopping => { stop?; break None; }
@@ -65,8 +81,7 @@ pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
         line("Stopping.");
     }
     supervisor.stop().await;
-    serving.stop().await?;
-    failed.map_or(Ok(0), |reason| Err(Failure::failed(reason, "Start Baton again when the cause is mended.")))
+    Ok(failed)
 }
 
 /// The device beside the hub, paired by the hub itself the first time.
