@@ -108,6 +108,8 @@ fn text(language: Language, brief: &Brief) -> String {
         (Some(WaitingOn::Question { .. }), true) => Some("你的回答"),
         (Some(WaitingOn::Device { .. }), false) => Some("a device that is offline"),
         (Some(WaitingOn::Device { .. }), true) => Some("离线的设备"),
+        (Some(WaitingOn::Workspace { .. }), false) => Some("another session that works in the workspace"),
+        (Some(WaitingOn::Workspace { .. }), true) => Some("正在同一工作区中工作的另一会话"),
         (Some(WaitingOn::Model { .. }), false) => Some("the model, which is tried again"),
         (Some(WaitingOn::Model { .. }), true) => Some("模型(稍后重试)"),
     };

@@ -28,6 +28,8 @@ pub enum Command {
     Released { incarnation: u64 },
     /// Time passed.
     Tick,
+    /// The workspace is this session's now; with what it looked like when it was last seen, by whichever session.
+    WorkspaceGranted { baseline: Option<Baseline> },
     /// A device saw its workspace change.
     WorkspaceSeen { baseline: Baseline },
 }

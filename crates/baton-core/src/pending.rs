@@ -1,7 +1,7 @@
 use crate::machine::ModelStage;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::session::Session;
-use baton_proto::{APPROVAL_S, CallId, DeviceId, Effect as ToolEffect, HandoffId, ModelCallId, Timestamp};
+use baton_proto::{APPROVAL_S, CallId, DeviceId, Effect as ToolEffect, HandoffId, ModelCallId, Timestamp, WorkspaceId};
 
 /// One thing that is owed to the world. The runtime compares what is owed with what it is doing, starts what is new and drops what has
 /// vanished; there is no second list to keep in step.
@@ -30,6 +30,10 @@ pub enum Effect {
         attempt: u32,
         device: DeviceId,
     },
+    /// The session's turn waits for its workspace.
+    HoldWorkspace {
+        workspace_id: WorkspaceId,
+    },
     Offer {
         handoff_id: HandoffId,
         to: DeviceId,
@@ -54,12 +58,18 @@ pub fn pending(state: &Session) -> Vec<Effect> {
             ModelStage::Failed { retry_at } => wake = Some(wake.map_or(retry_at, |at| at.min(retry_at))),
         }
     }
+    let behind = state.open_turn().is_some_and(|turn| turn.behind.is_some());
+    if let Some(workspace) = state.workspace.as_ref().filter(|_| behind) {
+        owed.push(Effect::HoldWorkspace { workspace_id: workspace.workspace_id });
+    }
     let asks = state.open_approvals().next().is_some() || state.open_questions().next().is_some();
     for call in state.unsettled_calls() {
         let Some(device) = call.terms.device_id else { continue };
         let call_id = call.id;
         match call.stage {
             CallStage::Proposed if call.terms.prepare => owed.push(Effect::Prepare { call_id, device }),
+            // Nothing starts in a workspace that another session works in.
+            CallStage::Planned { .. } if behind => {}
             // While a human is asked, nothing with a side effect starts but what that human has just allowed (T3, C02).
             CallStage::Planned { attempt } if !asks || call.approved || call.terms.effect == ToolEffect::Read => {
                 owed.push(Effect::Dispatch { call_id, attempt, device });

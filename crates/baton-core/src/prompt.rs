@@ -4,6 +4,7 @@
 use crate::context::{Context, OfferedTool};
 use crate::dialogue::Spoken;
 use crate::hub_tools::{hub_tools, knows};
+use crate::machine::Task;
 use crate::session::Session;
 use crate::words::excerpt;
 use baton_proto::{CallId, CalledTool, MessageId, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
@@ -41,7 +42,10 @@ const RULES: &str = "You are Baton's agent. You work for one user, who follows y
 
 /// The next request of a session. `dialogue` is the latest of it, oldest first, as [`crate::dialogue::spoken`] reads it.
 pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequest {
-    let mut tools: Vec<ModelTool> = hub_tools();
+    let planned = task_in_hand(state).is_some_and(|task| !task.steps.is_empty());
+    // Steps can't be started before there are any; small models try all the same when they are offered it.
+    let mut tools: Vec<ModelTool> =
+        hub_tools().into_iter().filter(|tool| planned || !matches!(tool.name.as_str(), "start_step" | "finish_step")).collect();
     let holder = state.workspace.as_ref().and_then(|workspace| workspace.device_id);
     // The hub performs its own tools itself; a device's of the same name would be offered twice and never be called.
     let offered = at.around.offers.keys().filter(|name| !knows(name)).filter_map(|name| at.around.offer(name, holder));
@@ -81,8 +85,13 @@ fn system(state: &Session, at: &Context) -> String {
     text
 }
 
+/// The task that the turn works on, else the one that input goes to.
+fn task_in_hand(state: &Session) -> Option<&Task> {
+    state.open_turn().and_then(|turn| turn.task_id).and_then(|id| state.tasks.get(&id)).or_else(|| state.active_task())
+}
+
 fn task(state: &Session, text: &mut String) {
-    let task = state.open_turn().and_then(|turn| turn.task_id).and_then(|id| state.tasks.get(&id)).or_else(|| state.active_task());
+    let task = task_in_hand(state);
     if let Some(task) = task {
         let _ = write!(text, "\n\n# Task\nGoal: {}", excerpt(&task.intent.goal, 2000));
         for constraint in task.intent.constraints.iter().take(20) {

@@ -89,6 +89,8 @@ const fn touches_turn(body: &SessionEvent) -> bool {
             | SessionEvent::ModelStarted { .. }
             | SessionEvent::ModelFailed { .. }
             | SessionEvent::ModelFinished { .. }
+            | SessionEvent::WorkspaceWaited { .. }
+            | SessionEvent::WorkspaceGranted { .. }
     )
 }
 
@@ -254,6 +256,9 @@ fn standing(state: &Session) -> (WorkState, Activity) {
     if turn.stop.is_some() {
         return (WorkState::Running, Activity::Stopping);
     }
+    if turn.behind.is_some() {
+        return (WorkState::Pending, Activity::AwaitingWorkspace);
+    }
     if asks {
         return (WorkState::AwaitingInput, Activity::AwaitingUser);
     }
@@ -326,6 +331,9 @@ pub(crate) fn waiting_on(state: &Session, task: &Task) -> Option<WaitingOn> {
     }
     if let Some(ModelStage::Failed { retry_at }) = state.open_turn().and_then(|turn| turn.model.as_ref()).map(|call| &call.stage) {
         return Some(WaitingOn::Model { retry_at: *retry_at });
+    }
+    if let Some((behind, title)) = state.open_turn().and_then(|turn| turn.behind.clone()) {
+        return Some(WaitingOn::Workspace { behind, title });
     }
     if task.phase == Phase::WaitingDevice {
         return state.unsettled_calls().find_map(|call| call.terms.device_id).map(|id| WaitingOn::Device { id });

@@ -1,6 +1,6 @@
 use crate::{
     ApprovalBinding, ApprovalId, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId, Language,
-    MessageId, Phase, QuestionId, QuestionKind, Risk, Role, Selection, Sender, TaskId, Timestamp, ToolError, ToolResult, TurnId,
+    MessageId, Phase, QuestionId, QuestionKind, Risk, Role, Selection, Sender, SessionId, TaskId, Timestamp, ToolError, ToolResult, TurnId,
     UnknownCause, WorkspaceId,
 };
 use schemars::JsonSchema;
@@ -99,6 +99,8 @@ pub enum Activity {
     AwaitingTool,
     AwaitingUser,
     AwaitingDevice,
+    /// Another session works in the workspace.
+    AwaitingWorkspace,
     Executing,
     /// Waits for the time of the next try.
     Retrying,
@@ -173,6 +175,8 @@ pub enum WaitingOn {
     Device {
         id: DeviceId,
     },
+    /// Another session that works in the same workspace.
+    Workspace { behind: SessionId, title: String },
     /// The time of the next try of the model.
     Model {
         retry_at: Timestamp,

@@ -1,6 +1,6 @@
 use crate::{
     ApprovalId, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect, ErrorCode, FactId,
-    HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, TaskId, Timestamp,
+    HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, SessionId, TaskId, Timestamp,
     ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -272,6 +272,11 @@ events! {
 
         /// The baseline as a device last saw it. `changed` names what differs from the one before, where somebody else changed it.
         WorkspaceSeen = "workspace_seen" { baseline: Baseline, changed: Option<String> }
+
+        /// Another session works in the workspace; this one's turn goes on when it has it (E6).
+        WorkspaceWaited = "workspace_waited" { turn_id: TurnId, behind: SessionId, title: String }
+        /// The workspace is this session's until its turn rests or waits for a human.
+        WorkspaceGranted = "workspace_granted" { turn_id: TurnId }
 
         /// A hub that took the session up again, and what it found in flight (R1).
         /// `in_a_row` counts how often that happened with nothing else in between.

@@ -5,16 +5,19 @@ use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
 use crate::tools::Checks;
+use crate::uploads::Uploads;
+use crate::workspaces::Workspaces;
 use baton_core::user::UserCommand;
 use baton_core::{Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
     Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
-    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId, WorkspaceId,
+    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId,
 };
 use baton_store::{Store, StreamId, StreamKind};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -25,11 +28,13 @@ pub struct HubConfig {
     pub version: String,
     pub model: Option<Arc<dyn Model>>,
     pub clock: Arc<dyn Clock>,
+    /// Where the pieces of uploads are kept; without it the hub takes none.
+    pub uploads_dir: Option<PathBuf>,
 }
 
 impl HubConfig {
     pub fn new(version: impl Into<String>, model: Option<Arc<dyn Model>>) -> Self {
-        Self { version: version.into(), model, clock: Arc::new(SystemClock) }
+        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None }
     }
 }
 
@@ -37,6 +42,7 @@ impl HubConfig {
 #[derive(Debug)]
 pub struct Hub {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) uploads: Uploads,
     pairing: Pairing,
     version: String,
 }
@@ -56,7 +62,8 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    open: HashMap<(UserId, SessionId), Handle>,
+    /// Ordered, so that whoever is told, is told in the same order each time.
+    open: BTreeMap<(UserId, SessionId), Handle>,
     closing: bool,
 }
 
@@ -65,34 +72,6 @@ struct Sessions {
 pub(crate) struct Handle {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) live: Arc<Live>,
-}
-
-/// Which session works in which workspace (E6). It follows from the sessions' states, so nothing of it is stored.
-#[derive(Debug, Default)]
-pub(crate) struct Workspaces {
-    held: Mutex<HashMap<WorkspaceId, (SessionId, String)>>,
-}
-
-impl Workspaces {
-    /// Takes a free workspace, or keeps one that is held already. Taken before deciding, so that two sessions can't both find it free.
-    pub(crate) fn reserve(&self, workspace: WorkspaceId, session: SessionId, title: &str) {
-        self.held().entry(workspace).or_insert_with(|| (session, title.to_owned()));
-    }
-
-    pub(crate) fn held_by(&self, workspace: WorkspaceId, other_than: SessionId) -> Option<(SessionId, String)> {
-        self.held().get(&workspace).filter(|(session, _)| *session != other_than).cloned()
-    }
-
-    pub(crate) fn release(&self, workspace: WorkspaceId, session: SessionId) {
-        let mut held = self.held();
-        if held.get(&workspace).is_some_and(|(holder, _)| *holder == session) {
-            held.remove(&workspace);
-        }
-    }
-
-    fn held(&self) -> MutexGuard<'_, HashMap<WorkspaceId, (SessionId, String)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Shared {
@@ -121,6 +100,16 @@ impl Shared {
         }
         sessions.open.remove(&(user, session));
         true
+    }
+
+    /// Tells a session that waited for its workspace that it has it now.
+    pub(crate) fn tell_granted(&self, user: UserId, session: SessionId) {
+        let handle = self.sessions().open.get(&(user, session)).cloned();
+        let Some(handle) = handle else { return };
+        tokio::spawn(async move {
+            // An owner that is gone has left the line, and passed the workspace on.
+            let _ = handle.inputs.send(Input::WorkspaceGranted).await;
+        });
     }
 
     /// Sessions of a user that are loaded.
@@ -184,6 +173,7 @@ impl Hub {
     /// Opens a hub over its store, and takes up every session that has something to do.
     pub async fn open(store: Arc<dyn Store>, config: HubConfig) -> Result<Arc<Self>, HubError> {
         let directory = Arc::new(Directory::load(Arc::clone(&store), Arc::clone(&config.clock)).await?);
+        let uploads = Uploads::open(config.uploads_dir, Arc::clone(&store), Arc::clone(&config.clock), Arc::clone(&directory))?;
         let shared = Arc::new(Shared {
             store,
             clock: Arc::clone(&config.clock),
@@ -196,13 +186,16 @@ impl Hub {
         });
         for head in shared.store.active(StreamKind::Session).await? {
             let id = SessionId(head.stream.id);
-            // The state is awaited, so that its workspace is held before anybody else can ask for it.
+            // The state is awaited, so that its workspace is held before anybody else can be granted it.
             let _ = shared.start(head.user, id);
             if let Err(error) = shared.state(head.user, id).await {
                 tracing::error!(session = %id, %error, "this session can't be taken up");
             }
         }
-        Ok(Arc::new(Self { pairing: Pairing::new(directory, config.clock), shared, version: config.version }))
+        for (user, session) in shared.workspaces.open() {
+            shared.tell_granted(user, session);
+        }
+        Ok(Arc::new(Self { uploads, pairing: Pairing::new(directory, config.clock), shared, version: config.version }))
     }
 
     pub fn info(&self) -> HubInfo {
@@ -229,7 +222,7 @@ impl Hub {
         let open: Vec<_> = {
             let mut sessions = self.shared.sessions();
             sessions.closing = true;
-            sessions.open.drain().collect()
+            std::mem::take(&mut sessions.open).into_iter().collect()
         };
         let mut waiting: Vec<_> = open.into_iter().map(|(_, handle)| handle.inputs.downgrade()).collect();
         // Owners end when the last way to them is gone and their inputs are drained.
@@ -300,8 +293,8 @@ impl Hub {
         self.pairing.pair(user, name.to_owned(), ClientType::Device, Capabilities::default(), Trust::Trusted).await
     }
 
-    pub fn start_pairing(&self, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
-        self.pairing.start(request)
+    pub fn start_pairing(&self, from: IpAddr, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
+        self.pairing.start(from, request)
     }
 
     pub fn preview_pairing(&self, by: Identity, from: IpAddr, code: &str) -> Result<PairingPreview, ErrorBody> {

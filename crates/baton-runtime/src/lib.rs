@@ -6,6 +6,7 @@
 mod clock;
 mod directory;
 mod error;
+mod fit;
 mod hub;
 mod link;
 mod live;
@@ -16,6 +17,8 @@ mod reading;
 mod secret;
 mod subscription;
 mod tools;
+mod uploads;
+mod workspaces;
 
 pub use clock::{Clock, SystemClock};
 pub use directory::Identity;
@@ -25,3 +28,4 @@ pub use link::{Link, LinkFrame, LinkFrames};
 pub use pairing::MadeInvitation;
 pub use secret::random_token;
 pub use subscription::{Subscription, SubscriptionItem};
+pub use uploads::{MAX_UPLOAD_BYTES, Piece, PieceError, UploadId, UploadState};

@@ -6,7 +6,9 @@ use crate::error::{HubError, told};
 use crate::hub::Shared;
 use crate::live::{Live, Signal};
 use crate::model_call::ModelJob;
-use baton_core::{Command, Context, Decided, Effect, Ids, Rejection, STATE_FORMAT, Session, decide, pending, summary, upserts};
+use baton_core::{
+    Command, Context, Decided, Effect, Ids, Rejection, STATE_FORMAT, Session, decide, needs_workspace, pending, summary, upserts,
+};
 use baton_proto::{
     ATTEMPT_LEASE_S, CallId, Change, Changed, DeviceId, Digest, DispatchedCall, ErrorBody, ErrorCode, Event, EventBody, HubFrame,
     Operation, Reply, ReplyStatus, RunningState, SessionEvent, SessionId, SessionSummary, Timestamp, UserId,
@@ -55,6 +57,8 @@ pub(crate) enum Input {
         attempt: u32,
         text: String,
     },
+    /// The workspace that the session's turn waited for is its own now.
+    WorkspaceGranted,
     /// The state, for a reader.
     Read {
         reply: oneshot::Sender<Box<Session>>,
@@ -111,6 +115,7 @@ impl Owner {
             return;
         }
         loop {
+            self.settle_workspace();
             self.reconcile();
             let due = self.due();
             let input = tokio::select! {
@@ -136,6 +141,11 @@ impl Owner {
         }
         self.stop_running();
         self.cache().await;
+        if let Some(workspace) = &self.state.workspace
+            && let Some(next) = self.shared.workspaces.release(self.user, workspace.workspace_id, self.id)
+        {
+            self.shared.tell_granted(self.user, next);
+        }
         self.shared.forget(self.user, self.id);
     }
 
@@ -165,6 +175,11 @@ impl Owner {
                     self.live.send(Signal::Progress { call_id, attempt, text });
                 }
                 true
+            }
+            Input::WorkspaceGranted => {
+                let workspace = self.state.workspace.as_ref().map(|workspace| workspace.workspace_id);
+                let baseline = workspace.and_then(|workspace| self.shared.workspaces.last_seen(self.user, workspace));
+                self.command(&Command::WorkspaceGranted { baseline }).await
             }
             Input::Read { reply } => {
                 let _ = reply.send(Box::new(self.state.clone()));
@@ -202,8 +217,7 @@ impl Owner {
         let now = self.shared.clock.now();
         let around = self.shared.directory.around(self.user);
         let sender = who.and_then(|who| around.devices.get(&who.device_id).cloned());
-        let workspace_held_by =
-            self.state.workspace.as_ref().and_then(|workspace| self.shared.workspaces.held_by(workspace.workspace_id, self.id));
+        let workspace_held_by = self.claim_workspace();
         Context { now, ids: Ids::new(now, self.shared.clock.random()), sender, around, model: self.shared.model_name(), workspace_held_by }
     }
 
@@ -211,9 +225,6 @@ impl Owner {
     async fn submit(&mut self, operation: &Operation, digest: Digest, who: Identity) -> (Reply, bool) {
         let operation_id = operation.operation_id;
         for _ in 0..MAX_RELOADS {
-            if let Some(workspace) = &self.state.workspace {
-                self.shared.workspaces.reserve(workspace.workspace_id, self.id, &self.state.title);
-            }
             let at = self.context(Some(who));
             let decided = decide(&self.state, &Command::Operation(operation.clone()), &at);
             let (events, mut reply) = match decided {
@@ -243,7 +254,6 @@ impl Owner {
                     reply.epoch = self.state.holder.epoch;
                     let is_final = reply.error.as_ref().is_some_and(|error| error.code.is_final());
                     if !is_final || (trace.is_empty() && !self.state.exists()) {
-                        self.settle_workspace();
                         return (reply, true);
                     }
                     (trace, reply)
@@ -259,7 +269,6 @@ impl Owner {
             let row = OperationRow { operation_id, digest: digest.clone(), reply: serde_json::to_vec(&reply).unwrap_or_default() };
             match self.append(next, events, rows, Some(row)).await {
                 Ok(()) => {
-                    self.settle_workspace();
                     return (reply, true);
                 }
                 Err(StoreError::OperationExists(first)) => return (repeated(&first, &digest, operation_id), true),
@@ -308,7 +317,6 @@ impl Owner {
             };
             match self.append(next, events, rows, None).await {
                 Ok(()) => {
-                    self.settle_workspace();
                     return true;
                 }
                 Err(StoreError::Conflict { .. }) => {
@@ -407,14 +415,24 @@ impl Owner {
         }
     }
 
-    /// A workspace is held while a turn is open, and free again when the agent rests (E6).
+    /// Takes the workspace for what is about to be decided, or names the session that has it. A session that stands in line stays there.
+    fn claim_workspace(&self) -> Option<(SessionId, String)> {
+        let workspace = self.state.workspace.as_ref()?;
+        if let Some(behind) = self.state.open_turn().and_then(|turn| turn.behind.clone()) {
+            return Some(behind);
+        }
+        self.shared.workspaces.claim(self.user, workspace.workspace_id, self.id, &self.state.title).err()
+    }
+
+    /// A workspace is held while a turn works in it, and passed on when the agent rests or only waits for a human (E6).
     fn settle_workspace(&self) {
-        if let Some(workspace) = &self.state.workspace {
-            if self.state.open_turn().is_some() {
-                self.shared.workspaces.reserve(workspace.workspace_id, self.id, &self.state.title);
-            } else {
-                self.shared.workspaces.release(workspace.workspace_id, self.id);
-            }
+        let Some(workspace) = &self.state.workspace else { return };
+        let id = workspace.workspace_id;
+        self.shared.workspaces.saw(self.user, id, &workspace.baseline);
+        if !needs_workspace(&self.state)
+            && let Some(next) = self.shared.workspaces.release(self.user, id, self.id)
+        {
+            self.shared.tell_granted(self.user, next);
         }
     }
 
@@ -444,6 +462,14 @@ impl Owner {
         for effect in owed {
             match &effect {
                 Effect::Wake { .. } => {}
+                Effect::HoldWorkspace { workspace_id } => {
+                    if !self.running.contains_key(&effect) {
+                        if self.shared.workspaces.wait(self.user, *workspace_id, self.id, &self.state.title) {
+                            self.shared.tell_granted(self.user, self.id);
+                        }
+                        self.running.insert(effect, Running::Sent { link: 0 });
+                    }
+                }
                 Effect::CallModel { model_call_id, attempt } => {
                     if !self.running.contains_key(&effect) {
                         self.start_model(&effect, *model_call_id, *attempt);
@@ -520,7 +546,7 @@ impl Owner {
                     fence,
                 }
             }
-            Effect::CallModel { .. } | Effect::Offer { .. } | Effect::Wake { .. } => return None,
+            Effect::CallModel { .. } | Effect::Offer { .. } | Effect::HoldWorkspace { .. } | Effect::Wake { .. } => return None,
         })
     }
 

@@ -13,6 +13,7 @@ export type Activity =
   | "executing"
   | "stopping"
   | "error"
+  | "awaiting_workspace"
   | "retrying";
 /**
  * Who brought an event about.
@@ -76,6 +77,11 @@ export type WaitingOn =
       id: DeviceId;
     }
   | {
+      behind: SessionId;
+      for: "workspace";
+      title: string;
+    }
+  | {
       for: "model";
       retry_at: Timestamp;
     };
@@ -83,6 +89,10 @@ export type WaitingOn =
  * One question to the user (T11).
  */
 export type QuestionId = string;
+/**
+ * One continuous interaction of one user.
+ */
+export type SessionId = string;
 /**
  * What repeating a call does to the world (R2, E3).
  */
@@ -108,10 +118,6 @@ export type UnknownCause = "hub_restarted" | "device_disconnected" | "device_res
  * One line of dialogue in a session. Only `main` exists until roles work in parallel (R9).
  */
 export type Lane = string;
-/**
- * One continuous interaction of one user.
- */
-export type SessionId = string;
 /**
  * What ends are shown (D2): whole entities, each replaced by a newer version of itself. The hub folds; ends keep a map by kind and id.
  *
@@ -1067,6 +1073,20 @@ export type SessionEvent =
     }
   | {
       data: {
+        behind: SessionId;
+        title: string;
+        turn_id: TurnId;
+      };
+      type: "workspace_waited";
+    }
+  | {
+      data: {
+        turn_id: TurnId;
+      };
+      type: "workspace_granted";
+    }
+  | {
+      data: {
         found: string[];
         in_a_row?: number;
         incarnation: number;
@@ -1988,6 +2008,6 @@ export interface TaskProgress {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","recovered","driver_released","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];

@@ -1,6 +1,7 @@
 use super::{model, say, stop, tools};
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, Waiting};
+use crate::session::Session;
 use crate::words;
 use baton_proto::{CallOrigin, Delivery, MAX_ITERATIONS, MessageId, ModelCause, Phase, Role, SessionEvent, TaskId};
 
@@ -17,11 +18,39 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     for call_id in proposed {
         tools::decide_unprepared(draft, call_id);
     }
+    wait_for_workspace(draft);
     advance_turn(draft);
     if draft.state.open_turn().is_none() && say::start_queued(draft) {
+        wait_for_workspace(draft);
         advance_turn(draft);
     }
     keep_phase(draft);
+}
+
+/// One executor per workspace (E6): a turn that finds another session there waits, and says for what.
+fn wait_for_workspace(draft: &mut Draft<'_>) {
+    let Some((behind, title)) = draft.at.workspace_held_by.clone().filter(|(other, _)| *other != draft.state.id) else { return };
+    if needs_workspace(&draft.state)
+        && let Some(turn) = draft.state.open_turn()
+        && turn.behind.is_none()
+    {
+        let turn_id = turn.id;
+        draft.emit(SessionEvent::WorkspaceWaited { turn_id, behind, title });
+    }
+}
+
+/// Whether a session's turn has to have its workspace: while it is open, but not while it only waits for a human.
+pub fn needs_workspace(state: &Session) -> bool {
+    let asks = state.open_approvals().next().is_some() || state.open_questions().next().is_some();
+    let acts = state.unsettled_calls().any(|call| {
+        call.terms.device_id.is_some()
+            && matches!(
+                call.stage,
+                CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { .. } | CallStage::Cancelling { .. }
+            )
+            && !matches!(call.stage, CallStage::Unknown { waiting: Waiting::Human { .. }, .. })
+    });
+    state.workspace.is_some() && state.open_turn().is_some() && (acts || !asks)
 }
 
 fn advance_turn(draft: &mut Draft<'_>) {
@@ -33,7 +62,7 @@ fn advance_turn(draft: &mut Draft<'_>) {
         draft.emit(SessionEvent::TurnInterrupted { turn_id: turn.id, reason: stop.reason.clone() });
         return;
     }
-    if turn.model.is_some() {
+    if turn.model.is_some() || turn.behind.is_some() {
         return;
     }
     if turn.literal {
@@ -144,7 +173,7 @@ fn keep_phase(draft: &mut Draft<'_>) {
     let acted = draft.state.calls.values().any(|call| call.terms.device_id.is_some() && call.origin == CallOrigin::Model);
     let wanted = if asks {
         Phase::WaitingUser
-    } else if absent {
+    } else if absent || turn.behind.is_some() {
         Phase::WaitingDevice
     } else if acted || task.steps.iter().any(|step| step.status != baton_proto::StepStatus::Pending) {
         Phase::Executing

@@ -121,6 +121,15 @@ fn take_up(draft: &mut Draft<'_>) {
     }
 }
 
+/// The session has its workspace again. The baseline is read anew, since others worked there meanwhile (E6).
+pub(super) fn workspace_granted(draft: &mut Draft<'_>, baseline: Option<&Baseline>) {
+    let Some(turn_id) = draft.state.open_turn().filter(|turn| turn.behind.is_some()).map(|turn| turn.id) else { return };
+    draft.emit(SessionEvent::WorkspaceGranted { turn_id });
+    if let Some(baseline) = baseline {
+        workspace_seen(draft, baseline, None);
+    }
+}
+
 /// The workspace as a device sees it now. What somebody else changed since is said to the agent at its next step (C34).
 pub(super) fn workspace_seen(draft: &mut Draft<'_>, baseline: &Baseline, by_call: Option<CallId>) {
     let Some(known) = draft.state.workspace.as_ref().map(|workspace| workspace.baseline.clone()) else { return };

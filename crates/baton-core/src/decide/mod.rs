@@ -53,9 +53,12 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         | Command::ToolResult { device, .. }
         | Command::Probed { device, .. }
         | Command::DeviceReported { device, .. } => Draft::new(state, at, None, Actor::Device(*device)),
-        Command::DeviceLost { .. } | Command::Resumed { .. } | Command::Released { .. } | Command::Tick | Command::WorkspaceSeen { .. } => {
-            Draft::new(state, at, None, Actor::Hub)
-        }
+        Command::DeviceLost { .. }
+        | Command::Resumed { .. }
+        | Command::Released { .. }
+        | Command::Tick
+        | Command::WorkspaceSeen { .. }
+        | Command::WorkspaceGranted { .. } => Draft::new(state, at, None, Actor::Hub),
     };
     match command {
         Command::Operation(_) => {}
@@ -71,6 +74,7 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
             return Ok(Decided { events: draft.events, turn_id: None, task_id: None });
         }
         Command::Released { incarnation } => devices::released(&mut draft, *incarnation),
+        Command::WorkspaceGranted { baseline } => devices::workspace_granted(&mut draft, baseline.as_ref()),
         Command::WorkspaceSeen { baseline } => {
             devices::workspace_seen(&mut draft, baseline, None);
             answers::ask_dangerous_anew(&mut draft);
@@ -169,6 +173,7 @@ fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: 
 }
 
 pub(crate) use advance::conclude;
+pub use advance::needs_workspace;
 pub(crate) use answers::result_of as answers_result;
 pub(crate) use notes::check_note;
 pub(crate) use stop::set_phase;

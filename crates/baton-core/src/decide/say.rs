@@ -101,7 +101,6 @@ pub(super) fn say(
         }
         return Ok(());
     }
-    workspace_is_free(draft)?;
     let active = draft.state.active_task().map(|task| task.id);
     let task_id = active.unwrap_or_else(|| create_task(draft, text, text, &[]));
     start_turn(draft, sender, task_id, text, selection);
@@ -180,7 +179,6 @@ pub(super) fn new_task(
             "Wait until it rests, or stop it first.",
         ));
     }
-    workspace_is_free(draft)?;
     if draft.state.stack.len() >= MAX_OPEN_TASKS {
         return Err(ErrorBody::new(
             ErrorCode::TooLarge,
@@ -204,8 +202,8 @@ pub(super) fn put_others_aside(draft: &mut Draft<'_>, task_id: TaskId) {
     }
 }
 
-/// One executor per workspace (E6): while another session's turn is open there, this one is told so.
-pub(super) fn workspace_is_free(draft: &Draft<'_>) -> Result<(), ErrorBody> {
+/// A literal request doesn't wait for another session's turn to end: it is told who is there (E6).
+fn workspace_is_free(draft: &Draft<'_>) -> Result<(), ErrorBody> {
     match &draft.at.workspace_held_by {
         Some((other, title)) if *other != draft.state.id => Err(ErrorBody::new(
             ErrorCode::WorkspaceBusy,

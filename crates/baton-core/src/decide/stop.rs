@@ -98,7 +98,6 @@ pub(super) fn resume(draft: &mut Draft<'_>, task_id: Option<TaskId>) -> Result<(
         return Err(ErrorBody::new(ErrorCode::IllegalTransition, "That task has ended.", "Say what you want done, and a new one begins."));
     }
     let task_id = task.id;
-    say::workspace_is_free(draft)?;
     say::put_others_aside(draft, task_id);
     let turn_id = draft.at.ids.fresh();
     say::open_turn(draft, turn_id, task_id, None);

@@ -172,6 +172,9 @@ pub(crate) const fn changes_waiting(body: &SessionEvent) -> bool {
             | SessionEvent::ModelStarted { .. }
             | SessionEvent::ModelFailed { .. }
             | SessionEvent::ModelFinished { .. }
+            | SessionEvent::ApprovalExpired { .. }
+            | SessionEvent::WorkspaceWaited { .. }
+            | SessionEvent::WorkspaceGranted { .. }
             | SessionEvent::TurnStarted { .. }
             | SessionEvent::TurnStopRequested { .. }
             | SessionEvent::TurnFinished { .. }

@@ -28,6 +28,7 @@ impl Session {
                 unread: message_id.iter().copied().collect(),
                 model: None,
                 rested: false,
+                behind: None,
                 stop: None,
                 repeats: BTreeMap::new(),
                 started_at: at,
@@ -45,6 +46,14 @@ impl Session {
                 self.queue.retain(|queued| queued.message_id != *message_id);
                 turn.unread.push(*message_id);
                 turn.rested = false;
+                true
+            }
+            SessionEvent::WorkspaceWaited { behind, title, .. } => {
+                turn.behind = Some((*behind, title.clone()));
+                true
+            }
+            SessionEvent::WorkspaceGranted { .. } => {
+                turn.behind = None;
                 true
             }
             SessionEvent::TurnStopRequested { reason, pause, for_input, .. } => {

@@ -5,7 +5,7 @@ pub(crate) mod tool_call;
 
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
-    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, Sender, StepStatus, TaskId, Timestamp, TurnId, TurnState,
+    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,6 +89,8 @@ pub struct Turn {
     pub model: Option<ModelCall>,
     /// The model has seen everything and said nothing more to do.
     pub rested: bool,
+    /// The session that works in the workspace at the moment, with its title; this turn waits for it (E6).
+    pub behind: Option<(SessionId, String)>,
     pub stop: Option<Stop>,
     /// How often each call was made with the same arguments since something last changed (R4).
     pub repeats: BTreeMap<String, u32>,

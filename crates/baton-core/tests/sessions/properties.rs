@@ -281,6 +281,7 @@ fn bring_to_an_end(world: &mut World) {
                     Command::ToolResult { call_id, attempt, device, outcome: Outcome::Cancelled { result: None } }
                 }
                 Effect::Probe { call_id, attempt, device } => Command::Probed { call_id, attempt, device, finding: Finding::NotHappened },
+                Effect::HoldWorkspace { .. } => Command::WorkspaceGranted { baseline: None },
                 Effect::Offer { .. } | Effect::Wake { .. } => continue,
             };
             world.run(None, &command).unwrap();

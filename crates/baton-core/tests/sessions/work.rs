@@ -514,15 +514,47 @@ fn cancelling_a_slash_command_leaves_the_task_beneath_alone() {
 
 #[test]
 fn a_workspace_another_session_works_in_is_waited_for_in_words() {
+    let other = (SessionId(uuid::Uuid::from_u128(7)), "the other one".to_owned());
     let mut world = World::new();
-    world.held_by = Some((SessionId(uuid::Uuid::from_u128(7)), "the other one".to_owned()));
-    for intent in [say("work"), say("/show a.css")] {
-        let outcome = world.op("phone", intent);
-        assert_eq!(code(&outcome), Some(WorkspaceBusy));
-        assert!(outcome.unwrap_err().message.contains("the other one"));
-    }
-    world.held_by = Some((world.state.id, "itself".to_owned()));
+    world.held_by = Some(other.clone());
+    let literal = world.op("phone", say("/show a.css"));
+    assert_eq!(code(&literal), Some(WorkspaceBusy), "a literal request is told at once");
+    assert!(literal.unwrap_err().message.contains("the other one"));
     world.say("phone", "work").unwrap();
+    assert!(world.asked_model().is_none(), "nothing is done yet");
+    assert_eq!(world.phase(), Phase::WaitingDevice);
+    assert!(world.pending().iter().any(|effect| matches!(effect, baton_core::Effect::HoldWorkspace { .. })));
+    let task = world.shown.values().find_map(|entity| match entity {
+        baton_proto::EntityView::Task(task) => Some(task.waiting_on.clone()),
+        _ => None,
+    });
+    let behind = baton_proto::WaitingOn::Workspace { behind: other.0, title: other.1.clone() };
+    assert_eq!(task.unwrap(), Some(behind), "who waits says for what");
+    world.held_by = None;
+    world.run(None, &baton_core::Command::WorkspaceGranted { baseline: Some(crate::world::baseline("another commit")) }).unwrap();
+    assert!(world.asked_model().is_some(), "it goes on by itself");
+    assert!(world.request().system.contains("another commit"), "and is told what changed meanwhile");
+    // Stopping is possible while waiting, too.
+    let mut world = World::new();
+    world.held_by = Some(other.clone());
+    world.say("phone", "work").unwrap();
+    world.op("cli", Intent::Cancel { task_id: None }).unwrap();
+    assert!(world.state.open_turn().is_none() && world.pending().is_empty());
+}
+
+#[test]
+fn a_workspace_is_given_up_while_a_human_is_asked_and_waited_for_afterwards() {
+    let mut world = World::calling(&[("run_command", json!({"argv": ["make"]}))]);
+    assert!(baton_core::needs_workspace(&world.state));
+    world.prepare("run_command", baton_proto::Risk::Sensitive);
+    assert!(!baton_core::needs_workspace(&world.state), "nobody waits for a human in front of a closed workshop");
+    world.held_by = Some((SessionId(uuid::Uuid::from_u128(7)), "the other one".to_owned()));
+    let approval = world.approval();
+    world.confirm("phone", approval, baton_proto::Decision::Approve).unwrap();
+    assert!(!world.pending().iter().any(|effect| matches!(effect, baton_core::Effect::Dispatch { .. })), "another one works there now");
+    world.held_by = None;
+    world.run(None, &baton_core::Command::WorkspaceGranted { baseline: None }).unwrap();
+    assert!(world.pending().iter().any(|effect| matches!(effect, baton_core::Effect::Dispatch { .. })));
 }
 
 #[test]

@@ -359,7 +359,12 @@ impl World {
         let owed = self.pending().iter().any(|effect| {
             matches!(
                 effect,
-                Effect::CallModel { .. } | Effect::Prepare { .. } | Effect::Dispatch { .. } | Effect::Cancel { .. } | Effect::Probe { .. }
+                Effect::CallModel { .. }
+                    | Effect::Prepare { .. }
+                    | Effect::Dispatch { .. }
+                    | Effect::Cancel { .. }
+                    | Effect::Probe { .. }
+                    | Effect::HoldWorkspace { .. }
             )
         });
         let retries = self.state.open_turn().and_then(|turn| turn.model.as_ref()).is_some_and(|call| call.stage != ModelStage::Started);
