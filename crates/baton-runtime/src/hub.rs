@@ -210,9 +210,11 @@ impl Hub {
     /// Resolves with the reason when the hub can't go on.
     pub async fn failed(&self) -> String {
         let mut failure = self.shared.failure.subscribe();
-        match failure.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
+        // Taken out before anything is awaited, so that the wait can be moved between threads.
+        let reason = failure.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        match reason {
+            Some(reason) => reason,
+            None => std::future::pending().await,
         }
     }
 
