@@ -419,7 +419,8 @@ impl Owner {
     fn claim_workspace(&self) -> Option<(SessionId, String)> {
         let workspace = self.state.workspace.as_ref()?;
         if let Some(behind) = self.state.open_turn().and_then(|turn| turn.behind.clone()) {
-            return Some(behind);
+            let granted = self.shared.workspaces.holds(self.user, workspace.workspace_id, self.id);
+            return (!granted).then_some(behind);
         }
         self.shared.workspaces.claim(self.user, workspace.workspace_id, self.id, &self.state.title).err()
     }
