@@ -2,7 +2,7 @@
  * A device of the user's, as the hub's other end: connection, sessions that are followed, outbox, drafts. A screen
  * subscribes and draws; it decides nothing.
  */
-import { Connection, type ConnectionState } from "./connection.ts";
+import { Connection, type ConnectionState, type OpenSocket } from "./connection.ts";
 import { Drafts } from "./drafts.ts";
 import { Hub, HubError } from "./hub.ts";
 import { Outbox } from "./outbox.ts";
@@ -15,6 +15,7 @@ import {
   type ClientType,
   type DeviceView,
   type HubFrame,
+  type HandoffId,
   type HubInfo,
   type Intent,
   type Reply,
@@ -28,9 +29,21 @@ export interface ClientOptions {
   /** The hub's origin, empty for the page's own. */
   base?: string;
   storage?: Storage;
+  /** For ends without a browser's cookies: how requests and the socket carry their credentials. */
+  fetch?: typeof fetch;
+  openSocket?: OpenSocket;
 }
 
 export type Welcome = Extract<HubFrame, { type: "welcome" }>;
+
+/** A session that another device offers to this one. */
+export type HandoffOffer = Extract<HubFrame, { type: "handoff_offer" }>;
+
+/** An offer is shown at least and at most this long, however far the clocks of hub and device are apart. */
+const OFFER_LEAST_MS = 10_000;
+const OFFER_MOST_MS = 120_000;
+/** Entries that are kept of a session that nobody looks at. */
+const KEPT_UNSEEN = 100;
 
 /** Waits this long before what the hub refused for a passing reason goes out again. */
 const AGAIN_MS = 3_000;
@@ -44,6 +57,8 @@ export class BatonClient {
   info: HubInfo | null = null;
   sessions: readonly SessionSummary[] | null = null;
   devices: readonly DeviceView[] | null = null;
+  /** Open offers of sessions to this device, by the handoff's id. */
+  readonly offers = new Map<HandoffId, HandoffOffer>();
   /** The latest error that belongs to no operation. */
   trouble: HubError | null = null;
   /** Grows with every visible change. */
@@ -70,7 +85,7 @@ export class BatonClient {
   private constructor(options: ClientOptions, storage: Storage) {
     this.#options = options;
     this.#storage = storage;
-    this.hub = new Hub(options.base);
+    this.hub = new Hub(options.base, options.fetch);
     this.outbox = new Outbox(storage);
     this.drafts = new Drafts(storage);
     this.#link = new Connection(this.hub, socketUrl(options.base), {
@@ -78,7 +93,7 @@ export class BatonClient {
       heartbeat: () => this.#heartbeat(),
       frame: (frame) => this.#receive(frame),
       state: (state) => this.#linkBecame(state),
-    });
+    }, options.openSocket);
     this.outbox.subscribe(() => {
       this.#flush();
       this.#changed();
@@ -136,6 +151,7 @@ export class BatonClient {
         return;
       }
       this.#followed.delete(sessionId);
+      this.#states.get(sessionId)?.trim(KEPT_UNSEEN);
       this.#link.send({ type: "unsubscribe", session_id: sessionId });
     };
   }
@@ -166,11 +182,42 @@ export class BatonClient {
     this.#changed();
   }
 
+  /** Loads the whole of an entry that the view has shortened. */
+  async loadWhole(sessionId: SessionId, version: number): Promise<void> {
+    this.state(sessionId).applyWhole(await this.hub.history(sessionId, version + 1, 1));
+    this.#changed();
+  }
+
+  /** Forgets older entries than the latest `keep`; the history gives them back. */
+  trim(sessionId: SessionId, keep: number): void {
+    this.state(sessionId).trim(keep);
+    this.#changed();
+  }
+
   async refreshSessions(): Promise<void> {
     await this.#quietly(async () => {
       this.sessions = (await this.hub.sessions()).sessions;
     });
   }
+  /** Takes an offered session over, or leaves it where it is. */
+  async answerOffer(offer: { handoff_id: HandoffId; session_id: SessionId }, accept: boolean): Promise<Reply | null> {
+    if (this.epochOf(offer.session_id) === undefined) await this.refreshSessions();
+    const intent = accept ? "accept_handoff" : "decline_handoff";
+    const { settled } = await this.ask({ intent, payload: { handoff_id: offer.handoff_id } }, offer.session_id);
+    const reply = await settled;
+    if (reply && !reply.error) this.#forgetOffer(offer.handoff_id);
+    return reply;
+  }
+
+  /** This device leaves the hub: its token is given up, and what it keeps is gone. */
+  async signOut(): Promise<void> {
+    await this.hub.signOut();
+    this.#link.close();
+    await this.purge();
+    this.connection = "signed_out";
+    this.#changed();
+  }
+
   async refreshDevices(): Promise<void> {
     await this.#quietly(async () => {
       this.devices = await this.hub.devices();
@@ -185,6 +232,8 @@ export class BatonClient {
   /** Everything that this device keeps of the user's, gone: after a revocation, or on the user's word. */
   async purge(): Promise<void> {
     this.#states.clear();
+    this.offers.clear();
+    this.welcome = null;
     this.outbox.clear();
     this.drafts.clear();
     this.sessions = null;
@@ -255,6 +304,7 @@ export class BatonClient {
         const result = this.state(frame.session_id).applyChange(frame);
         if (result === "gap") this.#resubscribe(frame.session_id);
         if (result === "applied") this.#resubscribing.delete(frame.session_id);
+        if (result === "applied") this.#settleOffers(frame.session_id);
         break;
       }
       case "delta": {
@@ -269,6 +319,9 @@ export class BatonClient {
       case "ack":
         void this.outbox.settle(frame);
         break;
+      case "handoff_offer":
+        this.#takeOffer(frame);
+        break;
       case "changed":
         void (frame.what === "devices" ? this.refreshDevices() : this.refreshSessions());
         break;
@@ -280,6 +333,25 @@ export class BatonClient {
         break;
     }
     this.#changed();
+  }
+
+  #takeOffer(offer: HandoffOffer): void {
+    this.offers.set(offer.handoff_id, offer);
+    const left = Date.parse(offer.deadline) - Date.now();
+    setTimeout(() => this.#forgetOffer(offer.handoff_id), Math.min(OFFER_MOST_MS, Math.max(OFFER_LEAST_MS, left || 0)));
+    void this.refreshSessions();
+  }
+
+  #forgetOffer(handoffId: HandoffId): void {
+    if (this.offers.delete(handoffId)) this.#changed();
+  }
+
+  /** What a followed session says of an offer counts: another tab of this device may have answered it. */
+  #settleOffers(sessionId: SessionId): void {
+    for (const offer of this.offers.values()) {
+      const known = offer.session_id === sessionId ? this.#states.get(sessionId)?.get("handoff", offer.handoff_id) : undefined;
+      if (known && known.state !== "offered") this.offers.delete(offer.handoff_id);
+    }
   }
 
   /** Sends what is due. After a passing refusal everything waits a little, so that what was said first is heard first. */

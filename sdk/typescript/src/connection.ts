@@ -18,6 +18,9 @@ export type ConnectionState =
   | "signed_out"
   | "closed";
 
+/** Opens a socket; ends without a browser's cookies name their credentials here. */
+export type OpenSocket = (url: string) => WebSocket;
+
 export interface ConnectionHandlers {
   hello(): ClientFrame;
   heartbeat(): ClientFrame;
@@ -33,11 +36,14 @@ const SILENCE_MS = 9_000;
 const WAKE_MS = 2_500;
 const BACKOFF_FIRST_MS = 400;
 const BACKOFF_MOST_MS = 10_000;
+/** `WebSocket.OPEN`, also where there is no global of that name. */
+const OPEN = 1;
 
 export class Connection {
   #hub: Hub;
   #url: string;
   #handlers: ConnectionHandlers;
+  #openSocket: OpenSocket;
   #socket: WebSocket | null = null;
   #state: ConnectionState = "closed";
   #failures = 0;
@@ -49,8 +55,9 @@ export class Connection {
   #wakeTimer: ReturnType<typeof setTimeout> | undefined;
   #stopListening: () => void = () => undefined;
 
-  constructor(hub: Hub, url: string, handlers: ConnectionHandlers) {
+  constructor(hub: Hub, url: string, handlers: ConnectionHandlers, openSocket: OpenSocket = (to) => new WebSocket(to)) {
     this.#hub = hub;
+    this.#openSocket = openSocket;
     this.#url = url;
     this.#handlers = handlers;
   }
@@ -72,7 +79,7 @@ export class Connection {
   }
 
   send(frame: ClientFrame): boolean {
-    if (this.#state !== "live" || this.#socket?.readyState !== WebSocket.OPEN) return false;
+    if (this.#state !== "live" || this.#socket?.readyState !== OPEN) return false;
     this.#socket.send(JSON.stringify(frame));
     return true;
   }
@@ -101,7 +108,7 @@ export class Connection {
   #connect(state: ConnectionState): void {
     this.#drop();
     this.#become(state);
-    const socket = new WebSocket(this.#url);
+    const socket = this.#openSocket(this.#url);
     this.#socket = socket;
     this.#lastFrame = Date.now();
     this.#answersHeartbeats = false;

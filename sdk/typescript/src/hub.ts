@@ -1,5 +1,6 @@
 /** The hub's HTTP side, same origin; the token is a cookie that scripts never see. */
 import type {
+  Brief,
   Capabilities,
   ClientType,
   Credentials,
@@ -15,6 +16,7 @@ import type {
   PairingState,
   Problem,
   SessionList,
+  SessionView,
   Trust,
 } from "./types.ts";
 
@@ -46,10 +48,12 @@ export interface Introduction {
 
 export class Hub {
   #base: string;
+  #fetch: typeof fetch;
 
   /** `base` is the hub's origin; empty for the page's own. */
-  constructor(base = "") {
+  constructor(base = "", fetcher: typeof fetch = (input, init) => fetch(input, init)) {
     this.#base = base;
+    this.#fetch = fetcher;
   }
 
   info(): Promise<HubInfo> {
@@ -58,8 +62,14 @@ export class Hub {
   sessions(before?: string): Promise<SessionList> {
     return this.#call("GET", `/v1/sessions${before ? `?before=${encodeURIComponent(before)}` : ""}`);
   }
-  history(sessionId: string, before: number): Promise<History> {
-    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/history?before=${before}`);
+  view(sessionId: string): Promise<SessionView> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}`);
+  }
+  brief(sessionId: string): Promise<Brief> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/brief`);
+  }
+  history(sessionId: string, before: number, limit?: number): Promise<History> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/history?before=${before}${limit === undefined ? "" : `&limit=${limit}`}`);
   }
   async devices(): Promise<DeviceView[]> {
     return (await this.#call<{ devices: DeviceView[] }>("GET", "/v1/devices")).devices;
@@ -69,6 +79,10 @@ export class Hub {
   }
   revokeDevice(deviceId: string): Promise<unknown> {
     return this.#call("DELETE", `/v1/devices/${encodeURIComponent(deviceId)}`);
+  }
+  /** This device gives its token up. */
+  signOut(): Promise<unknown> {
+    return this.#call("POST", "/v1/signout", {});
   }
   claimInvitation(secret: string, who: Introduction): Promise<Credentials> {
     return this.#call("POST", "/v1/invitations/claim", { secret, ...who, cookie: true });
@@ -91,7 +105,7 @@ export class Hub {
   /** Whether anything answers within the time; says nothing about who is signed in. */
   async reachable(timeoutMs: number): Promise<boolean> {
     try {
-      await fetch(`${this.#base}/healthz`, { cache: "no-store", signal: AbortSignal.timeout(timeoutMs) });
+      await this.#fetch(`${this.#base}/healthz`, { cache: "no-store", signal: AbortSignal.timeout(timeoutMs) });
       return true;
     } catch {
       return false;
@@ -101,7 +115,7 @@ export class Hub {
   async #call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let response: Response;
     try {
-      response = await fetch(this.#base + path, {
+      response = await this.#fetch(this.#base + path, {
         method,
         cache: "no-store",
         credentials: "same-origin",

@@ -1,9 +1,10 @@
 /** The TypeScript end of Baton's wire. No framework, no screen, no business rule. */
 export * from "./types.ts";
-export { BatonClient, type ClientOptions, type Welcome } from "./client.ts";
-export type { ConnectionState } from "./connection.ts";
+export { BatonClient, type ClientOptions, type HandoffOffer, type Welcome } from "./client.ts";
+export type { ConnectionState, OpenSocket } from "./connection.ts";
 export { Drafts } from "./drafts.ts";
 export { Hub, HubError, type Introduction } from "./hub.ts";
+export { isShortened } from "./shortened.ts";
 export { uuidv7 } from "./id.ts";
 export { Outbox, isFinal, type EntryState, type OutboxEntry } from "./outbox.ts";
 export { Overlay, type Delta, type Partial as PartialAnswer } from "./overlay.ts";

@@ -37,6 +37,8 @@ export class SessionState {
   readonly progress = new Map<string, string>();
   readonly unfamiliar: Unfamiliar[] = [];
   #entities = new Map<string, Map<string, EntityView>>();
+  /** Entries that were loaded in full although the view has them shortened; a later view must not shorten them again. */
+  #whole = new Set<EntityView>();
   #resetting = false;
 
   constructor(id: SessionId) {
@@ -64,6 +66,7 @@ export class SessionState {
     // A view that is older than the cursor is a hub that was restored from a backup: its word counts.
     if (this.#resetting || view.seq < this.cursor || !this.loaded) {
       this.#entities.clear();
+      this.#whole.clear();
       this.unfamiliar.length = 0;
       this.historyBefore = view.history_before ?? null;
     }
@@ -106,19 +109,69 @@ export class SessionState {
     this.revision += 1;
   }
 
-  #upsert(entity: EntityView, seq: number): void {
+  /** The whole of an entry that the view has shortened: the same version of it, from the history. */
+  applyWhole(history: History): void {
+    for (const entity of history.entries) {
+      if (this.#upsert(entity, 0)) this.#whole.add(entity);
+    }
+    this.revision += 1;
+  }
+
+  /** Entries of the timeline that are kept. */
+  get size(): number {
+    return TIMELINE.reduce((sum, kind) => sum + (this.#entities.get(kind)?.size ?? 0), 0);
+  }
+
+  /**
+   * Forgets the oldest entries beyond `keep`, so that a long session doesn't fill the memory; the history gives them back.
+   * What is still open stays.
+   */
+  trim(keep: number): void {
+    if (this.size <= keep) return;
+    const entries = TIMELINE.flatMap((kind) => this.all(kind)).sort((a, b) => b.created_seq - a.created_seq);
+    let newest = 0;
+    for (const entity of entries.slice(keep)) {
+      if (isOpen(entity)) continue;
+      newest = Math.max(newest, entity.version);
+      this.#whole.delete(entity);
+      this.#entities.get(entity.kind)?.delete(entity.id);
+    }
+    if (newest === 0) return;
+    // The history counts by the event that last touched an entry: going on behind the newest that went gives all of them.
+    this.historyBefore = Math.max(newest + 1, this.historyBefore ?? 0);
+    const oldest = entries[keep - 1]?.created_seq ?? 0;
+    for (const turn of this.all("turn")) if (turn.ended_at && turn.version < oldest) this.#entities.get("turn")?.delete(turn.id);
+    while (this.unfamiliar[0] && this.unfamiliar[0].seq < oldest) this.unfamiliar.shift();
+    this.revision += 1;
+  }
+
+  /** Takes an entity in unless what is known is newer; says whether it did. */
+  #upsert(entity: EntityView, seq: number): boolean {
     if (!ENTITY_KINDS.includes(entity.kind)) {
       this.unfamiliar.push({ seq, name: (entity as { kind: string }).kind });
-      return;
+      return false;
     }
     let kind = this.#entities.get(entity.kind);
     if (!kind) this.#entities.set(entity.kind, (kind = new Map()));
     const known = kind.get(entity.id);
-    if (known && known.version > entity.version) return;
+    if (known && known.version > entity.version) return false;
+    if (known && this.#whole.delete(known) && known.version === entity.version) {
+      this.#whole.add(known);
+      return false;
+    }
     kind.set(entity.id, entity);
     if (entity.kind === "message") this.overlay.drop(entity.id);
     if (entity.kind === "call" && entity.ended_at) this.progress.delete(entity.id);
     // Partial text of an answer that will not be finished would otherwise stay on the screen for ever.
     if (entity.kind === "turn" && entity.ended_at && this.all("turn").every((turn) => turn.ended_at)) this.overlay.clear();
+    return true;
   }
+}
+
+const TIMELINE = ["message", "call", "approval", "question"] as const;
+
+function isOpen(entity: EntityOf<(typeof TIMELINE)[number]>): boolean {
+  if (entity.kind === "message") return false;
+  if (entity.kind === "call") return !["succeeded", "failed", "cancelled"].includes(entity.state);
+  return entity.state === "open";
 }
