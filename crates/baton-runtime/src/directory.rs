@@ -36,9 +36,9 @@ pub(crate) struct Directory {
 
 #[derive(Debug, Default)]
 struct Known {
-    users: HashMap<UserId, Entry>,
+    users: BTreeMap<UserId, Entry>,
     tokens: HashMap<Digest, Identity>,
-    links: HashMap<DeviceId, Vec<Connected>>,
+    links: BTreeMap<DeviceId, Vec<Connected>>,
 }
 
 #[derive(Debug)]
@@ -181,9 +181,18 @@ impl Directory {
         Ok(events)
     }
 
-    /// A connection of a device opens; returns whether it is its first.
+    /// A connection of a device opens; `false` when the device was revoked meanwhile. Asked under the lock that a revocation takes, so
+    /// that a connection is either refused here or closed there.
     pub(crate) fn attach(&self, who: Identity, link: Connected) -> bool {
         let mut known = self.write();
+        let active = known
+            .users
+            .get(&who.user_id)
+            .and_then(|entry| entry.user.devices.get(&who.device_id))
+            .is_some_and(baton_core::user::PairedDevice::is_active);
+        if !active {
+            return false;
+        }
         let links = known.links.entry(who.device_id).or_default();
         links.push(link);
         let first = links.len() == 1;
@@ -192,7 +201,7 @@ impl Directory {
         if first {
             self.notify(who.user_id, Changed::Devices);
         }
-        first
+        true
     }
 
     /// A connection ends; returns whether it was the device's last.
@@ -236,7 +245,7 @@ impl Directory {
 
     /// Ends every connection, for a stop of the hub.
     pub(crate) fn close_all(&self, reason: &str) {
-        let links: Vec<_> = self.write().links.drain().flat_map(|(_, links)| links).collect();
+        let links: Vec<_> = std::mem::take(&mut self.write().links).into_values().flatten().collect();
         for link in links {
             let _ = link.sender.try_send(LinkFrame::Frame(Box::new(HubFrame::Bye { reason: reason.to_owned(), retry_after_s: 1 })));
             link.close(reason);

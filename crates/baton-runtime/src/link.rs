@@ -2,26 +2,31 @@
 
 use crate::directory::Identity;
 use crate::hub::{Hub, Shared};
-use crate::live::Delta;
 use crate::owner::Input;
 use crate::subscription::{Subscription, SubscriptionItem};
 use baton_core::Command;
 use baton_core::user::UserCommand;
 use baton_proto::{
-    CallId, Capabilities, ClientFrame, DeltaPart, ErrorBody, ErrorCode, HEARTBEAT_S, HubFrame, Limits, Operation, RunningCall,
+    CallId, Capabilities, Changed, ClientFrame, DeltaPart, ErrorBody, ErrorCode, HEARTBEAT_S, HubFrame, Limits, Operation, RunningCall,
     RunningState, SessionId, ToolSpec, Workspace,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Frames that may wait for one connection. What doesn't fit is not buffered: subscriptions wait and catch up from the log, and a
 /// device that doesn't take its calls is given them again when it reconnects.
 const WAITING_FRAMES: usize = 256;
 /// Sessions that one connection may follow at once.
 const MAX_SUBSCRIPTIONS: usize = 64;
+/// Operations and acknowledgements of one connection that may wait; while they do, nothing more is read from it.
+const WAITING_OPERATIONS: usize = 64;
+/// Between two words that the same list has changed. The last change is always told, if later.
+const NOTICE_EVERY: Duration = Duration::from_millis(200);
 
 static NEXT_LINK: AtomicU64 = AtomicU64::new(1);
 
@@ -66,8 +71,20 @@ pub struct Link {
     who: Identity,
     id: u64,
     sender: mpsc::Sender<LinkFrame>,
-    subscriptions: HashMap<SessionId, JoinHandle<()>>,
+    /// Done one after the other, so that what was said first is heard first. They are done also when the connection is gone by then:
+    /// whoever asks again with the same id is told what became of it.
+    operations: mpsc::Sender<Operation>,
+    acknowledgements: mpsc::Sender<Acknowledgement>,
+    subscriptions: BTreeMap<SessionId, JoinHandle<()>>,
     notices: JoinHandle<()>,
+}
+
+/// What a device is told once its word is durable.
+#[derive(Debug)]
+struct Acknowledgement {
+    /// `None`: nobody will ever want it, since there is no such session.
+    durable: Option<oneshot::Receiver<()>>,
+    frame: HubFrame,
 }
 
 impl Hub {
@@ -83,8 +100,7 @@ impl Hub {
                 "Update whichever is older.",
             ));
         }
-        let record =
-            self.device(who).ok_or_else(|| ErrorBody::new(ErrorCode::Unauthenticated, "This device isn't paired.", "Pair it first."))?;
+        let record = self.device(who).ok_or_else(not_paired)?;
         if client_type != record.client_type {
             return Err(ErrorBody::invalid("The connection names another client type than the token's device."));
         }
@@ -103,14 +119,27 @@ impl Hub {
         };
         // The first frame of a fresh channel always fits.
         let _ = sender.try_send(LinkFrame::Frame(Box::new(welcome)));
-        self.shared.directory.attach(who, Connected { id, sender: sender.clone(), closing });
-        let notices = tokio::spawn(forward_notices(Arc::clone(&self.shared), who, sender.clone()));
-        let mut link =
-            Link { shared: Arc::clone(&self.shared), hub: Arc::clone(self), who, id, sender, subscriptions: HashMap::new(), notices };
-        link.report(running).await;
-        for (session, after) in cursors {
-            link.subscribe(session, Some(after)).await;
+        if !self.shared.directory.attach(who, Connected { id, sender: sender.clone(), closing }) {
+            return Err(not_paired());
         }
+        let notices = tokio::spawn(forward_notices(self.shared.directory.notices(), who, sender.clone()));
+        let (operations, asked) = mpsc::channel(WAITING_OPERATIONS);
+        tokio::spawn(operate(Arc::clone(self), who, asked, sender.clone()));
+        let (acknowledgements, owed) = mpsc::channel(WAITING_OPERATIONS);
+        tokio::spawn(acknowledge(owed, sender.clone()));
+        let mut link = Link {
+            shared: Arc::clone(&self.shared),
+            hub: Arc::clone(self),
+            who,
+            id,
+            sender,
+            operations,
+            acknowledgements,
+            subscriptions: BTreeMap::new(),
+            notices,
+        };
+        link.report(running).await;
+        link.go_on(cursors).await;
         Ok((link, LinkFrames { frames, closed }))
     }
 
@@ -177,10 +206,13 @@ impl Link {
                     task.abort();
                 }
             }
-            ClientFrame::Op { operation } => self.operate(operation)?,
+            ClientFrame::Op { operation } => {
+                let operation = Operation::decode(operation)?;
+                // It takes operations until the link is dropped.
+                let _ = self.operations.send(operation).await;
+            }
+            // Whoever carries the frames answers it, since the answer shows that the line itself lives (C20).
             ClientFrame::Heartbeat { capabilities, .. } => {
-                // Browsers don't see pings, so the answer is their only sign that the link lives (C20).
-                let _ = self.sender.try_send(LinkFrame::Frame(Box::new(HubFrame::Heartbeat {})));
                 if let (Some(capabilities), Some(record)) = (capabilities, self.hub.device(self.who)) {
                     self.hub.describe(self.who, capabilities, record.tools, record.workspaces).await?;
                 }
@@ -237,38 +269,45 @@ impl Link {
         }
     }
 
-    fn operate(&self, operation: serde_json::Value) -> Result<(), ErrorBody> {
-        let operation = Operation::decode(operation)?;
-        let (hub, who, sender) = (Arc::clone(&self.hub), self.who, self.sender.clone());
-        tokio::spawn(async move {
-            let reply = hub.submit(who, operation).await;
-            // A connection that is gone asks again with the same id, and gets the same outcome.
-            let _ = sender.send(LinkFrame::Frame(Box::new(HubFrame::Ack(reply)))).await;
-        });
-        Ok(())
+    /// Follows what a connection names in its first frame. Nobody takes its frames yet, so nothing here may wait for room among them.
+    async fn go_on(&mut self, cursors: BTreeMap<SessionId, u64>) {
+        let mut refused = Vec::new();
+        for (number, (session, after)) in cursors.into_iter().enumerate() {
+            let followed = if number < MAX_SUBSCRIPTIONS { self.try_subscribe(session, Some(after)).await } else { Err(too_many()) };
+            if let Err(error) = followed {
+                refused.push((session, error));
+            }
+        }
+        if !refused.is_empty() {
+            let sender = self.sender.clone();
+            tokio::spawn(async move {
+                for (session, error) in refused {
+                    if sender.send(LinkFrame::Frame(Box::new(HubFrame::Error { session_id: Some(session), error }))).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
     }
 
     async fn subscribe(&mut self, session: SessionId, after: Option<u64>) {
+        if let Err(error) = self.try_subscribe(session, after).await {
+            self.say_error(Some(session), error).await;
+        }
+    }
+
+    async fn try_subscribe(&mut self, session: SessionId, after: Option<u64>) -> Result<(), ErrorBody> {
         self.subscriptions.retain(|_, task| !task.is_finished());
         if let Some(before) = self.subscriptions.remove(&session) {
             before.abort();
         }
         if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
-            let error = ErrorBody::new(
-                ErrorCode::RateLimited,
-                format!("A connection follows at most {MAX_SUBSCRIPTIONS} sessions."),
-                "Unsubscribe from one first.",
-            );
-            self.say_error(Some(session), error).await;
-            return;
+            return Err(too_many());
         }
-        match self.hub.subscribe(self.who, session, after).await {
-            Ok(subscription) => {
-                let task = tokio::spawn(forward(subscription, session, self.sender.clone()));
-                self.subscriptions.insert(session, task);
-            }
-            Err(error) => self.say_error(Some(session), error).await,
-        }
+        let subscription = self.hub.subscribe(self.who, session, after).await?;
+        let task = tokio::spawn(forward(subscription, session, self.sender.clone()));
+        self.subscriptions.insert(session, task);
+        Ok(())
     }
 
     async fn say_error(&self, session_id: Option<SessionId>, error: ErrorBody) {
@@ -278,14 +317,9 @@ impl Link {
     async fn command(&self, session: SessionId, command: Command, acknowledgement: Option<HubFrame>) {
         let (done, durable) = oneshot::channel();
         let known = self.input(session, Input::Command { command: Box::new(command), done: Some(done) }).await;
-        let Some(acknowledgement) = acknowledgement else { return };
-        let sender = self.sender.clone();
-        tokio::spawn(async move {
-            // A result for a session that doesn't exist is acknowledged too: nobody will ever want it.
-            if !known || durable.await.is_ok() {
-                let _ = sender.send(LinkFrame::Frame(Box::new(acknowledgement))).await;
-            }
-        });
+        if let Some(frame) = acknowledgement {
+            let _ = self.acknowledgements.send(Acknowledgement { durable: known.then_some(durable), frame }).await;
+        }
     }
 
     /// Hands an input to a session's owner; `false` when the device's user has no such session.
@@ -308,7 +342,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.notices.abort();
-        for (_, task) in self.subscriptions.drain() {
+        for (_, task) in std::mem::take(&mut self.subscriptions) {
             task.abort();
         }
         if self.shared.directory.detach(self.who, self.id) {
@@ -350,30 +384,68 @@ async fn forward(mut subscription: Subscription, session_id: SessionId, sender: 
     }
 }
 
-async fn forward_notices(shared: Arc<Shared>, who: Identity, sender: mpsc::Sender<LinkFrame>) {
-    let mut notices = shared.directory.notices();
-    loop {
-        let what = match notices.recv().await {
-            Ok((user, what)) if user == who.user_id => what,
-            Ok(_) => continue,
-            // What was missed can only have been of one of the two kinds; sessions change most.
-            Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => baton_proto::Changed::Sessions,
-            Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+/// Does the operations of one connection in the order in which they came.
+async fn operate(hub: Arc<Hub>, who: Identity, mut asked: mpsc::Receiver<Operation>, sender: mpsc::Sender<LinkFrame>) {
+    while let Some(operation) = asked.recv().await {
+        let reply = hub.submit(who, operation).await;
+        // A connection that is gone asks again with the same id, and gets the same outcome.
+        let _ = sender.send(LinkFrame::Frame(Box::new(HubFrame::Ack(reply)))).await;
+    }
+}
+
+/// Tells a device what it may forget. What isn't acknowledged is told again.
+async fn acknowledge(mut owed: mpsc::Receiver<Acknowledgement>, sender: mpsc::Sender<LinkFrame>) {
+    while let Some(Acknowledgement { durable, frame }) = owed.recv().await {
+        let settled = match durable {
+            Some(durable) => durable.await.is_ok(),
+            None => true,
         };
-        if sender.send(LinkFrame::Frame(Box::new(HubFrame::Changed { what }))).await.is_err() {
+        if settled && sender.send(LinkFrame::Frame(Box::new(frame))).await.is_err() {
             return;
         }
     }
 }
 
-impl From<Delta> for SubscriptionItem {
-    fn from(delta: Delta) -> Self {
-        Self::Delta {
-            message_id: delta.message_id,
-            attempt: delta.attempt,
-            thinking: delta.part == DeltaPart::Thinking,
-            offset: delta.offset,
-            text: delta.text,
+/// Tells a connection which of the user's lists changed: at once, then at most every so often, and never without the last one.
+async fn forward_notices(mut notices: broadcast::Receiver<(baton_proto::UserId, Changed)>, who: Identity, sender: mpsc::Sender<LinkFrame>) {
+    const KINDS: [Changed; 2] = [Changed::Sessions, Changed::Devices];
+    let mut owed = [false; KINDS.len()];
+    let mut not_before = [Instant::now(); KINDS.len()];
+    loop {
+        let due = (0..KINDS.len()).filter(|kind| owed[*kind]).min_by_key(|kind| not_before[*kind]);
+        let told = async {
+            match due {
+                Some(kind) => tokio::time::sleep_until(not_before[kind]).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = told => if let Some(kind) = due {
+                owed[kind] = false;
+                if sender.send(LinkFrame::Frame(Box::new(HubFrame::Changed { what: KINDS[kind] }))).await.is_err() {
+                    return;
+                }
+                not_before[kind] = Instant::now() + NOTICE_EVERY;
+            },
+            notice = notices.recv() => match notice {
+                Ok((user, what)) => {
+                    let of_this = |known: &Changed| user == who.user_id && *known == what;
+                    owed.iter_mut().zip(&KINDS).filter(|(_, kind)| of_this(kind)).for_each(|(owed, _)| *owed = true);
+                }
+                // What was missed may have been of either kind, and of this user.
+                Err(broadcast::error::RecvError::Lagged(_)) => owed = [true; KINDS.len()],
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
         }
     }
+}
+
+fn too_many() -> ErrorBody {
+    let message = format!("A connection follows at most {MAX_SUBSCRIPTIONS} sessions.");
+    ErrorBody::new(ErrorCode::RateLimited, message, "Unsubscribe from one first.")
+}
+
+fn not_paired() -> ErrorBody {
+    ErrorBody::new(ErrorCode::Unauthenticated, "This device isn't paired.", "Pair it first.")
 }

@@ -9,12 +9,14 @@ use baton_proto::{
     Capabilities, ClientType, Credentials, Digest, ErrorBody, ErrorCode, Event, InvitationClaim, InvitationId, PAIRING_S, PairingId,
     PairingPreview, PairingRequest, PairingStarted, PairingState, Timestamp, Trust, UserEvent, UserId,
 };
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Requests that may be open at once; the oldest goes when one more comes.
+/// Requests that may be open at once. When one more comes, the oldest of the place that has most goes.
 const MAX_OPEN: usize = 64;
+/// Requests that may be open from one place; people pair one device at a time.
+const MAX_OPEN_FROM_ONE: usize = 8;
 /// Wrong codes or secrets from one place in the time a code lives, before it has to wait (S3: from loopback too).
 const MAX_WRONG: u32 = 10;
 
@@ -39,6 +41,14 @@ struct Open {
     wrong: HashMap<IpAddr, (u32, Timestamp)>,
 }
 
+/// Whose doing it is as far as an address tells: who has one address of version 6 has all that share its first half.
+fn place(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
 /// A device that isn't anybody's yet. Kept in memory only: after a restart it simply asks again.
 #[derive(Debug)]
 struct Request {
@@ -50,6 +60,7 @@ struct Request {
     capabilities: Capabilities,
     expires_at: Timestamp,
     approved: Option<(UserId, Trust)>,
+    from: IpAddr,
 }
 
 impl Pairing {
@@ -57,7 +68,8 @@ impl Pairing {
         Self { directory, clock, open: Mutex::default() }
     }
 
-    pub(crate) fn start(&self, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
+    pub(crate) fn start(&self, from: IpAddr, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
+        let from = place(from);
         let name = checked_name(&request.name)?;
         let now = self.clock.now();
         let (Some(code), Some(secret)) = (random_code(), random_token()) else { return Err(no_randomness()) };
@@ -65,9 +77,7 @@ impl Pairing {
         let id = Ids::new(now, self.clock.random()).fresh();
         let mut open = self.open();
         open.requests.retain(|request| request.expires_at > now);
-        if open.requests.len() >= MAX_OPEN {
-            open.requests.remove(0);
-        }
+        open.make_room(from)?;
         open.requests.push(Request {
             id,
             code: code.clone(),
@@ -77,6 +87,7 @@ impl Pairing {
             capabilities: request.capabilities,
             expires_at,
             approved: None,
+            from,
         });
         Ok(PairingStarted { pairing_id: id, code: shown(&code), secret, expires_at })
     }
@@ -209,9 +220,28 @@ impl Open {
         ))
     }
 
+    /// Nobody's requests push out another's: whoever floods is refused, and a flood from many places pushes out its own.
+    fn make_room(&mut self, from: IpAddr) -> Result<(), ErrorBody> {
+        let mut by_place: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for request in &self.requests {
+            *by_place.entry(request.from).or_default() += 1;
+        }
+        if by_place.get(&from).is_some_and(|count| *count >= MAX_OPEN_FROM_ONE) {
+            let message = format!("{MAX_OPEN_FROM_ONE} devices from here wait to be paired already.");
+            return Err(ErrorBody::new(ErrorCode::RateLimited, message, "Finish one of them, or wait five minutes."));
+        }
+        if self.requests.len() >= MAX_OPEN
+            && let Some((most, _)) = by_place.into_iter().max_by_key(|(_, count)| *count)
+            && let Some(oldest) = self.requests.iter().position(|request| request.from == most)
+        {
+            self.requests.remove(oldest);
+        }
+        Ok(())
+    }
+
     fn may_try(&mut self, from: IpAddr, now: Timestamp) -> Result<(), ErrorBody> {
         self.wrong.retain(|_, (_, until)| *until > now);
-        match self.wrong.get(&from) {
+        match self.wrong.get(&place(from)) {
             Some((count, _)) if *count >= MAX_WRONG => {
                 Err(ErrorBody::new(ErrorCode::RateLimited, "Too many wrong codes from here.", "Wait five minutes, then try again."))
             }
@@ -221,7 +251,7 @@ impl Open {
 
     fn count_wrong(&mut self, from: IpAddr, now: Timestamp) {
         let until = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
-        let entry = self.wrong.entry(from).or_insert((0, until));
+        let entry = self.wrong.entry(place(from)).or_insert((0, until));
         entry.0 += 1;
     }
 }

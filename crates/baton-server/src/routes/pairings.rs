@@ -8,8 +8,12 @@ use axum::response::{IntoResponse, Response};
 use baton_proto::{PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState};
 
 /// `POST /v1/pairings`, by a new device.
-pub(crate) async fn start(State(app): State<App>, JsonBody(request): JsonBody<PairingRequest>) -> Result<Json<PairingStarted>, ApiError> {
-    Ok(Json(app.hub.start_pairing(request)?))
+pub(crate) async fn start(
+    State(app): State<App>,
+    Peer(from): Peer,
+    JsonBody(request): JsonBody<PairingRequest>,
+) -> Result<Json<PairingStarted>, ApiError> {
+    Ok(Json(app.hub.start_pairing(from, request)?))
 }
 
 /// `GET /v1/pairings/{code}`, by a trusted device.

@@ -13,7 +13,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::StatusCode;
 use axum::response::Response;
-use baton_proto::{ClientFrame, ErrorBody, ErrorCode, HubFrame, MAX_FRAME_BYTES};
+use baton_proto::{ClientFrame, ErrorBody, HubFrame, MAX_FRAME_BYTES};
 use baton_runtime::{Identity, Link, LinkFrames};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
@@ -106,12 +106,7 @@ async fn greet(app: &App, who: Identity, arriving: &mut Arriving) -> Result<(Lin
     if !matches!(hello, ClientFrame::Hello { .. }) {
         return Err(End::Refused(ErrorBody::invalid("The first frame of a connection is `hello`.")));
     }
-    let link = app.hub.connect(who, hello).await.map_err(End::Refused)?;
-    // Revocation closes what is connected; it may have come between the handshake and now.
-    if app.hub.device(who).is_none() {
-        return Err(End::Refused(ErrorBody::new(ErrorCode::Unauthenticated, "This device was revoked.", "Pair it again to use it.")));
-    }
-    Ok(link)
+    app.hub.connect(who, hello).await.map_err(End::Refused)
 }
 
 async fn last_answers(outgoing: &mut Outgoing, waiting: &mut mpsc::Receiver<HubFrame>) {
