@@ -3,17 +3,20 @@
 
 use crate::directory::Identity;
 use crate::error::{HubError, told};
+use crate::fit::fit_change;
 use crate::hub::{Hub, Shared};
-use crate::live::{Live, Signal};
+use crate::live::{Delta, Live, Signal};
 use crate::reading::change_of;
-use baton_proto::{CallId, Change, ErrorBody, MessageId, SessionId, SessionView};
+use baton_proto::{CallId, Change, DeltaPart, ErrorBody, MessageId, SessionId, SessionView};
 use baton_store::{StreamId, StreamKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// Changes that are read in one go.
-const PAGE: u32 = 200;
+const PAGE: u32 = 64;
+/// Bytes of an answer's text in one piece, so that a long one that is told from its beginning fits its frames.
+const PIECE: usize = 16 * 1024;
 /// A follower further behind than this gets the view anew instead of every change (D4: a cursor too old).
 const TOO_OLD: u64 = 5000;
 
@@ -53,6 +56,8 @@ pub struct Subscription {
     cursor: u64,
     /// The log may hold changes after the cursor that no signal will bring.
     behind: bool,
+    /// The last change had to leave something out, so the view comes next.
+    lacking: bool,
     ready: VecDeque<SubscriptionItem>,
     ended: bool,
 }
@@ -71,6 +76,7 @@ impl Hub {
             signals,
             cursor: 0,
             behind: true,
+            lacking: false,
             ready: VecDeque::new(),
             ended: false,
         };
@@ -87,7 +93,9 @@ impl Hub {
                 }
             }
         }
-        subscription.ready.extend(so_far.into_iter().map(Into::into));
+        for delta in so_far {
+            subscription.tell(delta);
+        }
         Ok(subscription)
     }
 }
@@ -107,7 +115,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// The next thing for the follower; `None` once the subscription has ended.
+    /// The next thing for the follower; `None` once the subscription has ended. Nothing is lost when the wait is given up.
     pub async fn next(&mut self) -> Option<SubscriptionItem> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -115,6 +123,16 @@ impl Subscription {
             }
             if self.ended {
                 return None;
+            }
+            if self.lacking {
+                match self.start_from_view(Some("A change was too large to be sent whole.".to_owned())).await {
+                    Ok(()) => (self.lacking, self.behind) = (false, true),
+                    Err(error) => {
+                        self.ended = true;
+                        return Some(SubscriptionItem::Failed(error));
+                    }
+                }
+                continue;
             }
             if self.behind {
                 if let Err(error) = self.catch_up().await {
@@ -127,11 +145,12 @@ impl Subscription {
                 Ok(Signal::Change(change)) => {
                     if change.seq == self.cursor + 1 {
                         self.cursor = change.seq;
-                        return Some(SubscriptionItem::Change(change));
+                        self.pass_on(change);
+                    } else {
+                        self.behind = change.seq > self.cursor;
                     }
-                    self.behind = change.seq > self.cursor;
                 }
-                Ok(Signal::Delta(delta)) => return Some(delta.into()),
+                Ok(Signal::Delta(delta)) => self.tell(delta),
                 Ok(Signal::Progress { call_id, attempt, text }) => return Some(SubscriptionItem::Progress { call_id, attempt, text }),
                 Err(broadcast::error::RecvError::Lagged(_)) => self.resynchronise(),
                 Err(broadcast::error::RecvError::Closed) => {
@@ -155,8 +174,39 @@ impl Subscription {
     fn resynchronise(&mut self) {
         let (signals, so_far) = self.live.follow();
         self.signals = signals;
-        self.ready.extend(so_far.into_iter().map(Into::into));
+        for delta in so_far {
+            self.tell(delta);
+        }
         self.behind = true;
+    }
+
+    /// Makes a change ready. One that doesn't fit a frame whole is followed by the view, which has what it lacks.
+    fn pass_on(&mut self, change: Arc<Change>) {
+        let (fitted, left_out) = fit_change(change);
+        self.ready.push_back(SubscriptionItem::Change(fitted));
+        self.lacking |= left_out;
+    }
+
+    /// Makes a piece of an answer ready, in pieces that fit.
+    fn tell(&mut self, delta: Delta) {
+        let mut rest = delta.text.as_str();
+        let mut offset = delta.offset;
+        while !rest.is_empty() {
+            let mut end = PIECE.min(rest.len());
+            while !rest.is_char_boundary(end) {
+                end -= 1;
+            }
+            let (piece, left) = rest.split_at(end);
+            self.ready.push_back(SubscriptionItem::Delta {
+                message_id: delta.message_id,
+                attempt: delta.attempt,
+                thinking: delta.part == DeltaPart::Thinking,
+                offset,
+                text: piece.to_owned(),
+            });
+            offset += piece.len() as u64;
+            rest = left;
+        }
     }
 
     async fn catch_up(&mut self) -> Result<(), ErrorBody> {
@@ -173,7 +223,10 @@ impl Subscription {
         for stored in page {
             let change = change_of(self.session, &stored)?;
             self.cursor = change.seq;
-            self.ready.push_back(SubscriptionItem::Change(Arc::new(change)));
+            self.pass_on(Arc::new(change));
+            if self.lacking {
+                break;
+            }
         }
         Ok(())
     }
