@@ -11,6 +11,8 @@ pub enum HubError {
     Unreadable(#[from] EventError),
     #[error("The operating system gives no randomness. Nothing safe can be done without it.")]
     NoRandomness,
+    #[error("The folder of uploads can't be used: {0}. Check its permissions and its disk.")]
+    Uploads(#[from] std::io::Error),
 }
 
 /// What an end is told when the store or stored data fails.
@@ -35,6 +37,10 @@ pub(crate) fn told(error: &HubError) -> ErrorBody {
             format!("This session can't be read: {error}."),
             "Run the version of Baton that wrote it.",
         ),
+        HubError::Uploads(error) => {
+            tracing::error!(%error, "the folder of uploads failed");
+            ErrorBody::new(ErrorCode::StorageFailed, "The hub can't use its folder of uploads.", "Look at the hub's log.")
+        }
         HubError::NoRandomness => {
             ErrorBody::new(ErrorCode::Internal, "The hub's machine gives no randomness.", "Look at the hub's machine.")
         }

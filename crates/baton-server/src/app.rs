@@ -7,7 +7,10 @@ use baton_runtime::Hub;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+
+/// Blobs that are sent at once.
+const BLOBS_AT_ONCE: usize = 8;
 
 /// What every route has at hand.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct Parts {
     /// Of the token that may add users, so that comparing it tells nothing by its time.
     pub(crate) admin: Option<Digest>,
     pub(crate) limits: ServerLimits,
+    /// Blobs that are being sent; each is in memory as a whole.
+    pub(crate) blobs: Arc<Semaphore>,
     /// Turns true when the server is to stop. Each connection holds a receiver, so that the last one's end is seen too.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -35,6 +40,7 @@ impl App {
             trusted_proxy: config.trusted_proxy,
             admin: config.admin_token.as_ref().map(|token| Digest::of_bytes(token.as_bytes())),
             limits: config.limits,
+            blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
             stopping: watch::channel(false).0,
         })))
     }

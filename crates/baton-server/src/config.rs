@@ -52,6 +52,8 @@ pub struct ServerLimits {
     pub hello: Duration,
     /// Between two pings to a WebSocket.
     pub ping: Duration,
+    /// Between two comments to whoever follows by server-sent events.
+    pub comment: Duration,
     /// Without any frame from a WebSocket, before it counts as dead.
     pub silence: Duration,
     /// Without progress in writing to a peer, before it is given up.
@@ -69,6 +71,7 @@ impl Default for ServerLimits {
             body: Duration::from_secs(30),
             hello: Duration::from_secs(10),
             ping: Duration::from_secs(HEARTBEAT_S),
+            comment: Duration::from_secs(15),
             silence: Duration::from_secs(LEASE_S),
             stalled: Duration::from_secs(30),
             drain: Duration::from_secs(5),

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::problem::ApiError;
+use crate::routes::{PIECE, UPLOADS};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -71,8 +72,9 @@ fn look(app: &App, request: &Request) -> Result<Arc<str>, ApiError> {
         let error = ErrorBody::invalid("A compressed body isn't accepted.");
         return Err(ApiError::with_status(error, StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    // A form or plain text can be sent by any page without asking; JSON can't.
-    if matches!(*request.method(), Method::POST | Method::PATCH | Method::PUT) && !is_json(headers) {
+    // A form or plain text can be sent by any page without asking; JSON can't, and neither can a header of the protocol of uploads.
+    let changes = matches!(*request.method(), Method::POST | Method::PATCH | Method::PUT);
+    if changes && !is_json(headers) && !is_upload(request) {
         let error = ErrorBody::invalid("The content type of a request that changes something is `application/json`.");
         return Err(ApiError::with_status(error, StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
@@ -95,6 +97,15 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = only(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether it is a piece of an upload, or the beginning of one, which has no body.
+fn is_upload(request: &Request) -> bool {
+    let below = |path: &MatchedPath| path.as_str() == UPLOADS || path.as_str().starts_with("/v1/uploads/");
+    let headers = request.headers();
+    let kind = headers.contains_key(header::CONTENT_TYPE);
+    let piece = only(headers, &header::CONTENT_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case(PIECE));
+    request.extensions().get::<MatchedPath>().is_some_and(below) && headers.contains_key("tus-resumable") && (piece || !kind)
 }
 
 impl<S: Sync> FromRequestParts<S> for CalledBy {

@@ -7,6 +7,8 @@ mod invitations;
 mod operations;
 mod pairings;
 mod sessions;
+mod stream;
+mod uploads;
 mod users;
 mod workspaces;
 
@@ -18,8 +20,10 @@ use crate::{assets, socket};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, head, options, patch, post};
 use baton_proto::ErrorBody;
+
+pub(crate) use uploads::{PIECE, UPLOADS};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,12 @@ fn table() -> Vec<Route> {
         route("GET", "/v1/sessions/{session}/brief", Private, get(sessions::brief)),
         route("GET", "/v1/sessions/{session}/history", Private, get(sessions::history)),
         route("GET", "/v1/sessions/{session}/events", Private, get(sessions::events)),
+        route("OPTIONS", "/v1/uploads", Private, options(uploads::options)),
+        route("POST", "/v1/uploads", Private, post(uploads::begin)),
+        route("HEAD", "/v1/uploads/{upload}", Private, head(uploads::state)),
+        route("PATCH", "/v1/uploads/{upload}", Private, patch(uploads::piece)),
+        route("DELETE", "/v1/uploads/{upload}", Private, delete(uploads::end)),
+        route("GET", "/v1/blobs/{digest}", Private, get(uploads::blob)),
         route("POST", "/v1/ops", Private, post(operations::operate)),
         route("POST", "/v1/admin/users", Admin, post(users::add)),
         route("GET", "/v1/ws", Private, get(socket::open)),

@@ -2,8 +2,11 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Parameters, PathId};
 use crate::problem::ApiError;
+use crate::routes::stream;
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use baton_proto::{Brief, Change, History, SessionId, SessionList, SessionView, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -79,13 +82,17 @@ pub(crate) async fn history(
     Ok(Json(app.hub.history(who, id, page.before, page.limit.unwrap_or(PAGE as usize)).await?))
 }
 
-/// `GET /v1/sessions/{id}/events`.
+/// `GET /v1/sessions/{id}/events`: a page of the log, or the session followed live for whoever accepts that.
 pub(crate) async fn events(
     State(app): State<App>,
     Caller(who): Caller,
     PathId(id): PathId<SessionId>,
     Parameters(page): Parameters<EventsPage>,
-) -> Result<Json<Events>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if stream::is_asked_for(&headers) {
+        return stream::follow(&app, who, id, stream::last_seen(&headers)?.or(page.after)).await;
+    }
     let (changes, head) = app.hub.changes(who, id, page.after.unwrap_or(0), page.limit.unwrap_or(PAGE_OF_EVENTS)).await?;
-    Ok(Json(Events { changes, head }))
+    Ok(Json(Events { changes, head }).into_response())
 }

@@ -5,11 +5,15 @@
 mod canary;
 mod device;
 mod door;
+mod floods;
 mod isolation;
 mod limits;
+mod log;
 mod operations;
 mod pairing;
 mod routes;
 mod shutdown;
 mod socket;
+mod stream;
 mod support;
+mod uploads;

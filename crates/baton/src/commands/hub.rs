@@ -76,7 +76,8 @@ impl Serving {
             .await
             .map_err(|error| Failure::failed(error.to_string(), "Choose another address with --listen."))?;
         let address = listener.local_addr()?;
-        let hub = Hub::open(store, HubConfig::new(env!("CARGO_PKG_VERSION"), model)).await.map_err(|error| match error {
+        let config = HubConfig { uploads_dir: Some(data.join("uploads")), ..HubConfig::new(env!("CARGO_PKG_VERSION"), model) };
+        let hub = Hub::open(store, config).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
             other => Failure::failed(other.to_string(), "The data is left as it is."),
         })?;

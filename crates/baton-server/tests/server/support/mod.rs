@@ -2,9 +2,11 @@
 
 mod raw;
 mod socket;
+mod stream;
 
 pub(crate) use raw::raw;
 pub(crate) use socket::{Socket, kind};
+pub(crate) use stream::{Stream, Told};
 
 use baton_proto::{ClientType, DeviceId, ErrorCode, SessionId, Trust, UserId};
 use baton_runtime::{Hub, HubConfig};
@@ -30,7 +32,7 @@ pub(crate) struct Server {
     pub(crate) client: Client,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
-    _data: tempfile::TempDir,
+    data: Arc<tempfile::TempDir>,
 }
 
 /// A paired device with its token.
@@ -56,10 +58,27 @@ impl Server {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        let data = tempfile::tempdir().unwrap();
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), change).await
+    }
+
+    /// Stops, and starts another server over the same data.
+    pub(crate) async fn restarted(mut self) -> Self {
+        let (hub, data) = (Arc::clone(&self.hub), Arc::clone(&self.data));
+        self.begin_stop();
+        self.stopped().await;
+        hub.shut_down("The hub is stopping.").await;
+        drop(hub);
+        Self::start_in(data, |_| {}).await
+    }
+
+    async fn start_in(data: Arc<tempfile::TempDir>, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let store = SqliteStore::open(data.path()).unwrap();
-        let hub = Hub::open(store, HubConfig::new("0.0.0-test", None)).await.unwrap();
-        let user = hub.create_user("ada").await.unwrap();
+        let config = HubConfig { uploads_dir: Some(data.path().join("uploads")), ..HubConfig::new("0.0.0-test", None) };
+        let hub = Hub::open(store, config).await.unwrap();
+        let user = match hub.users().first() {
+            Some((id, _)) => *id,
+            None => hub.create_user("ada").await.unwrap(),
+        };
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut config = ServerConfig::new(assets);
@@ -74,7 +93,7 @@ impl Server {
         });
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-        Self { hub, address, user, client, stop: Some(stop), task, _data: data }
+        Self { hub, address, user, client, stop: Some(stop), task, data }
     }
 
     /// Asks the server to stop; returns at once.
@@ -172,6 +191,12 @@ pub(crate) fn fresh() -> String {
 /// An operation on a session whose epoch is 1.
 pub(crate) fn operation(session: SessionId, intent: &str, payload: Value) -> Value {
     json!({"v": 1, "operation_id": fresh(), "session_id": session, "intent": intent, "payload": payload, "epoch": 1})
+}
+
+impl Server {
+    pub(crate) fn uploads(&self) -> std::path::PathBuf {
+        self.data.path().join("uploads")
+    }
 }
 
 /// Asserts a refusal: its status, its code, and that it says what happened and what to do.
