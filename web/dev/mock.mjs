@@ -55,7 +55,10 @@ class Session {
     for (const socket of sockets) if (socket.follows.has(this.id)) socket.tell(change);
   }
   view() {
-    return { type: "view", session_id: this.id, seq: this.seq, entities: [...this.entities.values()], history_before: this.older ? 1 : null };
+    const all = [...this.entities.values()];
+    const timeline = all.filter((each) => ["message", "call"].includes(each.kind));
+    const shown = new Set(all.length > 1000 ? timeline.slice(-60) : timeline);
+    return { type: "view", session_id: this.id, seq: this.seq, entities: all.filter((each) => !["message", "call"].includes(each.kind) || shown.has(each)), history_before: shown.size < timeline.length ? [...shown][0].version : null };
   }
   summary() {
     const s = this.head;
@@ -105,10 +108,64 @@ function seed() {
 
   sessions.set(id(12), new Session(id(12), "Write the release notes for 2.4", { state: "running", activity: "thinking", ago: 3000, holder: DESK, line: "Reads the commits since 2.3", progress: 45 }));
   sessions.set(id(13), new Session(id(13), "Why is the build slow?", { state: "completed", ago: 90000, holder: null, line: "The linker took most of it; lld is set up now" }));
+  states();
   const long = new Session(id(14), "Deceptive and long", { state: "awaiting_input", activity: "awaiting_user", waiting: 1, ago: 200000, holder: null, line: "A command of many lines" });
   sessions.set(long.id, long);
   long.put({ kind: "call", id: id(57), turn_id: id(32), tool: "run_command", arguments: { command: "cat > x <<EOF" }, origin: "model", effect: "once", risk: "sensitive", state: "awaiting_approval", approval_id: id(81), attempt: 1, at: now(10) });
   long.put({ kind: "approval", id: id(81), call_id: id(57), state: "open", arguments: {}, at: now(10), binding: { turn_id: id(32), tool: "run_command", argument_digest: "a", file_digests: {}, risk: "sensitive", risk_reason: "", preview: `cat > notes.txt <<'EOF'\n${Array.from({ length: 500 }, (_, n) => `line ${n} \u202e of a heredoc`).join("\n")}\nEOF\n${"y".repeat(10000)}`, directory: "/home/ada/projects/with/a/very/long/path/that/does/not/end/soon/enough", device_id: id(3), epoch: 1 } });
+}
+
+/** One session for each state of interest that takes work with other devices or time to reach. */
+function states() {
+  const make = (n, title, head, build) => {
+    const made = new Session(id(n), title, { ago: 4000 + n, ...head });
+    sessions.set(made.id, made);
+    made.put({ ...made.head, ...head.more });
+    build(made, (base) => id(n * 100 + base));
+  };
+  const said = (made, n, text) => made.put({ kind: "message", id: n, role: "user", text, sender: sender(true), at: now(60) });
+  const task = (made, n, rest) => made.put({ kind: "task", id: n, title: "Sort the photos", core_intent: { goal: "All photos of 2026 in one folder a month", constraints: [], acceptance: [], version: 1, source: "user" }, phase: "executing", state: "running", progress: 40, line: "Moves the photos of March", steps: [], created_at: now(300), updated_at: now(20), ...rest });
+  make(15, "Steer, queue, interrupt", { state: "running", activity: "executing", holder: PHONE, more: { queued: [id(1503)], active_task: id(1505) } }, (made, n) => {
+    task(made, n(5), {});
+    said(made, n(1), "Sort the photos of this year into folders by month.");
+    made.put({ kind: "turn", id: n(9), state: "running", iterations: 2, unread: [n(2)], started_at: now(50), ended_at: null, answering: null });
+    said(made, n(2), "Leave the screenshots where they are.");
+    said(made, n(3), "Afterwards, tell me how much space they take.");
+  });
+  make(16, "Waits for the workspace", { state: "pending", activity: "awaiting_workspace", holder: PHONE, more: { active_task: id(1605) } }, (made, n) => {
+    task(made, n(5), { waiting_on: { for: "workspace", behind: id(10), title: "Mend the failing price tests" }, line: "Waits for the workspace", state: "pending" });
+    said(made, n(1), "Bring the dependencies up to date.");
+    made.put({ kind: "turn", id: n(9), state: "waiting", iterations: 0, unread: [], started_at: now(50), ended_at: null, answering: null });
+  });
+  make(17, "Paused", { state: "pending", activity: "error", holder: PHONE, more: { active_task: id(1705), queued: [id(1702)] } }, (made, n) => {
+    task(made, n(5), { phase: "paused", state: "pending", last_error: "The model can't be reached: connection refused at http://127.0.0.1:11434. Start it, then go on.", line: "Paused" });
+    said(made, n(1), "Sort the photos of this year into folders by month.");
+    made.put({ kind: "turn", id: n(9), state: "failed", reason: "the model can't be reached", iterations: 2, unread: [], started_at: now(50), ended_at: now(10), answering: null });
+    said(made, n(2), "And the videos.");
+  });
+  make(18, "Handed to the desk", { state: "pending", holder: PHONE, more: { transfer: id(1808) } }, (made, n) => {
+    said(made, n(1), "Let's go on at the desk.");
+    made.put({ kind: "handoff", id: n(8), from: PHONE, to: DESK, deadline: now(-30), state: "offered" });
+  });
+  make(19, "Write the talk about beekeeping", { state: "pending", holder: DESK, more: { transfer: id(1908) } }, (made, n) => {
+    said(made, n(1), "I'll finish this on the phone.");
+    made.put({ kind: "handoff", id: n(8), from: DESK, to: PHONE, deadline: now(-30), state: "offered" });
+  });
+  make(21, "An old, long call", { state: "completed", holder: PHONE }, (made, n) => {
+    said(made, n(1), "Run all the tests.");
+    made.put({ kind: "turn", id: n(9), state: "finished", iterations: 2, unread: [], started_at: now(50), ended_at: now(10) });
+    made.put({ kind: "call", id: n(2), turn_id: n(9), tool: "run_command", arguments: { command: "cargo test" }, origin: "model", effect: "once", risk: "sensitive", state: "succeeded", attempt: 1, at: now(40), ended_at: now(30), result: { content: "running 812 tests\n[… 48211 bytes not shown here: see the history …]\ntest result: ok", bytes: 50000 } });
+    made.put({ kind: "call", id: n(3), turn_id: n(9), tool: "run_command", arguments: { command: "git push" }, origin: "model", effect: "once", risk: "sensitive", state: "cancelled", reason: "Nobody answered in time.", approval_id: n(4), attempt: 0, at: now(40), ended_at: now(30) });
+    made.put({ kind: "approval", id: n(4), call_id: n(3), state: "voided", reason: "the files it was about have changed", arguments: {}, at: now(30), binding: { tool: "run_command", argument_digest: "a", file_digests: {}, risk: "sensitive", risk_reason: "", preview: "git push", epoch: 1 } });
+  });
+  make(22, "Five thousand entries", { state: "completed", holder: PHONE }, (made, n) => {
+    made.put({ kind: "turn", id: n(9), state: "finished", iterations: 2, unread: [], started_at: now(50), ended_at: now(10) });
+    for (let k = 0; k < 2500; k += 1) {
+      const big = (base) => `01990000-0000-7000-9${base}00-${String(k).padStart(12, "0")}`;
+      made.put({ kind: "message", id: big(0), role: k % 2 ? "agent" : "user", text: `Entry ${k}. ${"Some **words** about it, and more of them. ".repeat(1 + (k % 5))}`, sender: sender(true), at: now(5000 - k) });
+      made.put({ kind: "call", id: big(1), turn_id: n(9), tool: "read_file", arguments: { path: `src/file_${k}.rs` }, origin: "model", effect: "read", risk: "safe", state: "succeeded", attempt: 1, at: now(5000 - k), ended_at: now(5000 - k), result: { content: `fn number_${k}() {}`, bytes: 20 } });
+    }
+  });
 }
 
 function reply(socket, operation, rest) {
@@ -145,6 +202,12 @@ function operate(socket, operation) {
     reply(socket, operation, {});
     const question = session.entities.get(`question/${payload.question_id}`);
     session.put({ kind: "question", id: question.id, state: "answered", answer: payload.option ?? payload.text, answered_by: sender(true) }, { kind: "call", id: question.call_id, state: "succeeded", ended_at: now() }, { ...session.head, waiting: Math.max(0, session.head.waiting - 1) });
+    return;
+  }
+  if (operation.intent === "accept_handoff" || operation.intent === "decline_handoff") {
+    reply(socket, operation, {});
+    const accepted = operation.intent === "accept_handoff";
+    session.put({ kind: "handoff", id: payload.handoff_id, state: accepted ? "accepted" : "declined" }, { ...session.head, transfer: null, ...(accepted ? { holder: PHONE, epoch: session.head.epoch + 1 } : {}) });
     return;
   }
   if (operation.intent === "cancel") {
@@ -187,7 +250,9 @@ const info = () => ({ version: "0.1.0", incarnation: 1, model, commands });
 const pairings = new Map();
 const problem = (status, code, detail, hint) => ({ status, body: { type: `https://baton.invalid/errors/${code}`, title: code, status, code, detail, hint, instance: "" } });
 
-function route(method, path, body, paired) {
+const brief = { goal: "A talk of twenty minutes about keeping bees in the city", constraints: [], completed_steps: ["Collect the sources", "Outline in five parts"], next_step: "Write the opening", waiting_on: null, workspace: null, deferred: [], text: "" };
+
+function route(method, path, body, paired, query) {
   if (path === "/healthz") return { body: {} };
   if (path === "/v1/invitations/claim")
     return body.secret === "good" ? { cookie: true, body: { device_id: PHONE, user_id: id(9), name: body.name, trust: "trusted" } } : problem(404, "not_found", "The link has been used or has expired.", "Make a new one with `baton pair`, or pair with a code.");
@@ -209,6 +274,28 @@ function route(method, path, body, paired) {
   if (path === "/v1/hub") return { body: info() };
   if (path === "/v1/devices") return { body: { devices } };
   if (path === "/v1/sessions") return { body: { sessions: [...sessions.values()].map((session) => session.summary()), next: null } };
+  if (path === "/v1/signout") return { body: {} };
+  if (/^\/v1\/devices\/[^/]+$/.test(path) && method === "PATCH") {
+    const device = devices.find((each) => path.endsWith(each.device_id));
+    Object.assign(device, body);
+    return { body: device };
+  }
+  const reading = /^\/v1\/sessions\/([^/]+)\/(history|brief)$/.exec(path);
+  if (reading?.[2] === "brief") return { body: brief };
+  if (reading) {
+    // Of the long session another page each time; of the others every call, whole.
+    const entries = [...(sessions.get(reading[1])?.entities.values() ?? [])].filter((each) => ["message", "call"].includes(each.kind));
+    const before = Number(query.get("before") ?? Infinity);
+    const older = entries.filter((each) => each.version < before).slice(-Number(query.get("limit") ?? 50));
+    const whole = older.map((each) => (each.result ? { ...each, result: { ...each.result, content: each.result.content.replace(/\[… .*? …\]/, Array.from({ length: 812 }, (_, n) => `test number_${n} ... ok`).join("\n")) } } : each));
+    const first = older[0]?.version ?? 0;
+    return { body: { entries: whole, before: entries.some((each) => each.version < first) ? first : null } };
+  }
+  if (path === "/dev/offer") {
+    const session = sessions.get(id(19));
+    for (const socket of sockets) socket.tell({ type: "handoff_offer", session_id: session.id, handoff_id: id(1908), from: DESK, brief, summary: session.head.title, deadline: now(-30) });
+    return { body: {} };
+  }
   if (path === "/dev/model") { model = model ? null : "scripted"; return { body: {} }; }
   if (path === "/dev/empty") { sessions.clear(); return { body: {} }; }
   return problem(404, "not_found", "There is no such thing.", "Check the address.");
@@ -220,7 +307,7 @@ const server = createServer(async (request, response) => {
   if (url.pathname.startsWith("/v1/") || url.pathname.startsWith("/dev/") || url.pathname === "/healthz") {
     let text = "";
     for await (const part of request) text += part;
-    const answered = route(request.method, url.pathname, text ? JSON.parse(text) : {}, paired);
+    const answered = route(request.method, url.pathname, text ? JSON.parse(text) : {}, paired, url.searchParams);
     response.writeHead(answered.status ?? 200, { "content-type": answered.status ? "application/problem+json" : "application/json", ...(answered.cookie ? { "set-cookie": "baton=1; HttpOnly; SameSite=Strict; Path=/" } : {}) });
     response.end(JSON.stringify(answered.body));
     return;

@@ -54,6 +54,19 @@ for (const scheme of ["light", "dark"]) {
     await shot("chinese", size, scheme, { hash: session(11), locale: "zh-CN" });
     await shot("devices", size, scheme, { act: (page) => page.getByTestId("devices").click() });
   }
+  for (const size of ["small", "phone", "tablet", "desk"]) {
+    await shot("delivery", size, scheme, { hash: session(15), act: type("Also the ones from the old camera, please, if there is time") });
+    await shot("behind", size, scheme, { hash: session(16) });
+    await shot("paused", size, scheme, { hash: session(17) });
+    await shot("paused-chinese", size, scheme, { hash: session(17), locale: "zh-CN" });
+    await shot("continue", size, scheme, { hash: session(15), act: async (page) => { await page.getByTestId("continue-on").click(); await page.waitForSelector("[data-testid=handoff-target]"); } });
+    await shot("handing", size, scheme, { hash: session(18) });
+    await shot("offered", size, scheme, { hash: session(19), act: async (page) => { await page.waitForSelector("[data-testid=handoff-offer] dl"); } });
+    await shot("offer", size, scheme, { hash: session(13), act: async (page) => { await fetch(`${ORIGIN}/dev/offer`, { headers: { cookie: "baton=1" } }); await page.waitForSelector("[data-testid=handoff-offer]"); } });
+    await shot("shortened", size, scheme, { hash: session(21), act: async (page) => { await page.getByTestId("call").first().locator("summary").click(); await page.waitForSelector("[data-testid=show-all]"); } });
+    await shot("edit", size, scheme, { act: async (page) => { await page.getByTestId("devices").click(); for (const n of [0, 1]) await page.getByTestId("device-edit").nth(n).click(); } });
+    await shot("signout", size, scheme, { act: async (page) => { await page.getByTestId("devices").click(); await page.getByTestId("device-edit").first().click(); await page.getByTestId("sign-out").click(); } });
+  }
   await shot("code", "small", scheme, { paired: false, act: async (page) => { await page.getByTestId("pair-start").click(); await page.waitForSelector("[data-testid=device-code]"); } });
   await shot("badlink", "phone", scheme, { paired: false, hash: "#invite=bad", act: async (page) => { await page.getByTestId("pair-start").click(); await page.waitForSelector("[data-testid=trouble]"); } });
   await shot("sessiontop", "phone", scheme, { hash: session(10), act: async (page) => { await page.evaluate(() => { document.querySelector("[data-testid=timeline]").scrollTop = 0; }); await page.getByTestId("call").first().locator("summary").click(); } });

@@ -21,6 +21,12 @@ export function clock(at: string, language: Language): string {
   return Number.isNaN(date.getTime()) ? "" : date.toLocaleTimeString(tagOf(language), { hour: "2-digit", minute: "2-digit" });
 }
 
+/** With seconds, for what ends within a minute. */
+export function exactClock(at: string, language: Language): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? "" : date.toLocaleTimeString(tagOf(language), { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
 type Named = Pick<DeviceView, "name" | "client_type"> | Sender;
 
 /** Such as: terminal ‘desk’. */

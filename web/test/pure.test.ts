@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SessionState, type EntityView } from "@baton/sdk";
 import { callTitle } from "../src/call_title.ts";
 import { en } from "../src/i18n/en.ts";
 import { zh } from "../src/i18n/zh.ts";
 import { parseInline, parseMarkdown } from "../src/markdown.ts";
+import { readings, restOf } from "../src/rest.ts";
 
 test("markdown becomes data, never markup", () => {
   const blocks = parseMarkdown("# Done\n\nUse **two** `cargo` calls:\n\n1. one\n2. two\n\n```rust\nfn main() {}\n\n```\n<img src=x onerror=alert(1)>");
@@ -57,4 +59,35 @@ test("both languages say everything, with the same parts to fill in", () => {
     assert.notEqual(zh[key].trim(), "", key);
     assert.deepEqual(parts(zh[key]), parts(en[key]), key);
   }
+});
+
+function sessionOf(head: object, ...rest: object[]): SessionState {
+  const state = new SessionState("s");
+  const session = { kind: "session", id: "s", version: 1, waiting: 0, active_task: "t", ...head };
+  state.applyView({ session_id: "s", seq: 1, entities: [session, ...rest] as EntityView[] });
+  return state;
+}
+
+test("a message that isn't read yet says when it will be", () => {
+  const turn = { kind: "turn", id: "u", version: 1, unread: ["a"] };
+  const both = { queued: ["b"] };
+  assert.deepEqual([...readings(sessionOf(both, turn))], [["a", "step"], ["b", "turn"]]);
+  assert.deepEqual([...readings(sessionOf(both, { ...turn, ended_at: "now" }))], [["b", "rest"]]);
+  assert.deepEqual([...readings(sessionOf({}))], []);
+});
+
+test("a task that rests may be gone on with, unless it ended, somebody works, or a card waits", () => {
+  const task = (phase: string, more: object = {}) => ({ kind: "task", id: "t", version: 1, phase, ...more });
+  const ended = { kind: "turn", id: "u", version: 1, ended_at: "now" };
+  const rows: [SessionState, boolean | undefined][] = [
+    [sessionOf({}, task("paused"), ended), true],
+    [sessionOf({}, task("waiting_user"), ended), true],
+    [sessionOf({}, task("paused"), { ...ended, ended_at: null }), undefined],
+    [sessionOf({ waiting: 1 }, task("waiting_user"), ended), undefined],
+    [sessionOf({ transfer: "h" }, task("paused"), ended), undefined],
+    [sessionOf({ active_task: null }, task("failed", { last_error: "why" }), ended), false],
+    [sessionOf({ active_task: null }, task("done"), ended), undefined],
+    [sessionOf({}), undefined],
+  ];
+  for (const [state, expected] of rows) assert.equal(restOf(state)?.mayGoOn, expected);
 });

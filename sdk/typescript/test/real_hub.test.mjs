@@ -61,14 +61,7 @@ after(async () => {
 });
 
 test("the owner link pairs once, with a cookie that no script sees", { skip }, async () => {
-  const secret = decodeURIComponent(new URL(link).hash.replace("#invite=", ""));
-  const claim = () =>
-    fetch(`${origin}/v1/invitations/claim`, {
-      method: "POST",
-      headers: { "content-type": "application/json", origin },
-      body: JSON.stringify({ secret, name: "a page", client_type: "web", cookie: true }),
-    });
-  const response = await claim();
+  const response = await claim(link, "a page");
   assert.equal(response.status, 200, await response.clone().text());
   const set = response.headers.get("set-cookie");
   assert.match(set, /HttpOnly/i);
@@ -76,7 +69,7 @@ test("the owner link pairs once, with a cookie that no script sees", { skip }, a
   const credentials = await response.json();
   assert.ok(!credentials.token, "the token is in the cookie only");
   cookie = set.split(";")[0];
-  assert.equal((await claim()).ok, false, "the link works once");
+  assert.equal((await claim(link, "a page")).ok, false, "the link works once");
 });
 
 test("a conversation through cut sockets ends with what the hub has, once each", { skip }, async () => {
@@ -103,6 +96,11 @@ test("a conversation through cut sockets ends with what the hub has, once each",
       const reply = await said.settled;
       assert.equal(reply.error ?? null, null);
       cut();
+      // What happens while the client is away must reach it too, and nothing touches these again.
+      for (const key of [`first of ${round}`, `second of ${round}`]) {
+        const note = { v: 1, operation_id: uuidv7(), session_id: sessionId, epoch: made.epoch, intent: "set_note", payload: { key, value: "kept" } };
+        assert.equal((await call("POST", "/v1/ops", note)).status, "accepted");
+      }
       await until(client, () => state.all("turn").filter((turn) => turn.ended_at).length === round + 1, `the end of turn ${round + 1}`);
     }
     await until(client, () => client.connection === "live", "the last connection");
@@ -121,6 +119,7 @@ test("a conversation through cut sockets ends with what the hub has, once each",
     for (const entity of newest.values()) assert.deepEqual(state.get(entity.kind, entity.id), entity);
     // Nothing was lost and nothing done twice.
     assert.equal(state.all("message").filter((message) => message.role === "user").length, rounds);
+    assert.equal(state.all("note").length, 2 * rounds);
     const calls = state.all("call");
     assert.equal(calls.length, rounds);
     for (const each of calls) assert.match(each.result?.content ?? "", /Apples/);
@@ -146,7 +145,7 @@ test("what was trimmed comes back from the history, and the log agrees", { skip 
     assert.equal(await client.paired(), true);
     client.connect();
     await until(client, () => client.connection === "live" && client.sessions !== null, "a connection");
-    const longest = client.sessions.toSorted?.((a, b) => b.seq - a.seq)[0] ?? [...client.sessions].sort((a, b) => b.seq - a.seq)[0];
+    const longest = [...client.sessions].sort((a, b) => b.seq - a.seq)[0];
     client.follow(longest.session_id);
     const state = client.state(longest.session_id);
     await until(client, () => state.loaded, "the view");
@@ -162,6 +161,47 @@ test("what was trimmed comes back from the history, and the log agrees", { skip 
   }
 });
 
+test("a session is offered to another device, which sees the brief and takes it over", { skip }, async () => {
+  const { url } = await call("POST", "/v1/invitations", { trust: "standard" });
+  const other = (await claim(url, "another page")).headers.get("set-cookie").split(";")[0];
+  const [here, there] = [await page(), await page(other)];
+  try {
+    for (const client of [here, there]) {
+      assert.equal(await client.paired(), true);
+      client.connect();
+      await until(client, () => client.connection === "live" && client.devices !== null, "a connection");
+    }
+    const made = await (await here.ask({ intent: "new_session", payload: { title: "Travels" } })).settled;
+    const sessionId = made.session_id;
+    here.follow(sessionId);
+    const state = here.state(sessionId);
+    await until(here, () => state.loaded, "the view");
+    const [from, to] = [here.welcome.device_id, there.welcome.device_id];
+
+    for (const accept of [false, true]) {
+      const epoch = state.session.epoch;
+      const asked = await (await here.ask({ intent: "handoff", payload: { to_device: to } }, sessionId)).settled;
+      assert.equal(asked.error ?? null, null);
+      await until(there, () => there.offers.size === 1, "the offer");
+      const [offer] = there.offers.values();
+      assert.equal(offer.session_id, sessionId);
+      assert.equal(offer.from, from);
+      assert.equal(typeof offer.brief.text, "string");
+      await until(here, () => state.get("handoff", state.session.transfer)?.state === "offered", "the offer on this side");
+
+      const reply = await there.answerOffer(offer, accept);
+      assert.equal(reply.error ?? null, null);
+      assert.equal(there.offers.size, 0);
+      await until(here, () => state.session.transfer == null, "the answer");
+      assert.equal(state.session.holder, accept ? to : from);
+      assert.equal(state.session.epoch, accept ? epoch + 1 : epoch);
+    }
+  } finally {
+    here.close();
+    there.close();
+  }
+});
+
 test("a device that signs out is unknown from then on", { skip }, async () => {
   const client = await page();
   assert.equal(await client.paired(), true);
@@ -172,16 +212,25 @@ test("a device that signs out is unknown from then on", { skip }, async () => {
   assert.equal(await client.paired(), false);
 });
 
+function claim(invitation, name) {
+  const secret = decodeURIComponent(new URL(invitation).hash.replace("#invite=", ""));
+  return fetch(`${origin}/v1/invitations/claim`, {
+    method: "POST",
+    headers: { "content-type": "application/json", origin },
+    body: JSON.stringify({ secret, name, client_type: "web", cookie: true }),
+  });
+}
+
 /** A client as a page has it; Node keeps no cookies and names no origin, so both are given by hand. */
-function page() {
+function page(own = cookie) {
   return BatonClient.start({
     clientType: "web",
     capabilities: () => ({ inputs: ["text"], features: [] }),
     base: origin,
     storage: new MemoryStorage(),
-    fetch: (input, init = {}) => fetch(input, { ...init, headers: { ...init.headers, cookie, origin } }),
+    fetch: (input, init = {}) => fetch(input, { ...init, headers: { ...init.headers, cookie: own, origin } }),
     openSocket: (url) => {
-      const socket = new WebSocket(url, { headers: { cookie }, origin });
+      const socket = new WebSocket(url, { headers: { cookie: own }, origin });
       // The close that follows an error is what counts.
       socket.on("error", () => undefined);
       sockets.add(socket);

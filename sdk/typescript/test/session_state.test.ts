@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SessionState, type Change, type EntityView } from "../src/index.ts";
+import { isShortened, SessionState, type CallEntity, type Change, type EntityView } from "../src/index.ts";
 
 const ID = "01990000-0000-7000-8000-000000000001";
 
@@ -76,4 +76,38 @@ test("partial text goes when its turn ends without a message, and stays while it
   assert.equal(state.overlay.get("a")?.text, "Hel");
   state.applyChange(change(3, "turn_interrupted", [turn(3, "2026-11-30T10:00:01.000Z")]));
   assert.equal(state.overlay.get("a"), undefined);
+});
+
+test("what was loaded whole isn't shortened by a later view, and gives way to a newer version", () => {
+  const state = new SessionState(ID);
+  const view = (version: number, text: string) => ({ session_id: ID, seq: 9, entities: [message("a", version, text)], history_before: null });
+  state.applyView(view(3, "short"));
+  state.applyWhole({ entries: [message("a", 3, "the whole")] });
+  assert.equal(state.get("message", "a")?.text, "the whole");
+  state.applyView(view(3, "short"));
+  assert.equal(state.get("message", "a")?.text, "the whole");
+  state.applyView(view(4, "newer"));
+  assert.equal(state.get("message", "a")?.text, "newer");
+});
+
+test("trimming forgets the oldest, keeps what is open, and leaves the way back to all of it", () => {
+  const state = new SessionState(ID);
+  const entry = (seq: number, version = seq): EntityView => ({ ...(message(`m${seq}`, version, "") as EntityView & { kind: "message" }), created_seq: seq });
+  const question = { kind: "question", id: "q", version: 1, created_seq: 1, call_id: "c", question_kind: "agent", text: "?", options: [], state: "open", at: "" } as unknown as EntityView;
+  state.applyView({ session_id: ID, seq: 30, entities: [question, entry(2, 25), entry(3), entry(4), entry(5)], history_before: null });
+  state.trim(2);
+  assert.deepEqual(state.all("message").map((one) => one.id), ["m4", "m5"]);
+  assert.equal(state.all("question").length, 1);
+  // The first of them was touched late, by the 25th event: the way back begins behind that.
+  assert.equal(state.historyBefore, 26);
+  state.trim(2);
+  assert.equal(state.historyBefore, 26);
+});
+
+test("a call that the hub shortened is known by what it says, and an open one never is", () => {
+  const call = (content: string, ended_at: string | null) => ({ kind: "call", arguments: {}, result: { content, bytes: 1 }, ended_at }) as unknown as CallEntity;
+  assert.equal(isShortened(call("a\n[… 48211 bytes not shown here: see the history …]\nb", "now")), true);
+  assert.equal(isShortened(call("a\n[3 more changed files: see the history]", "now")), true);
+  assert.equal(isShortened(call("a\n[… 48211 bytes not shown here: see the history …]\nb", null)), false);
+  assert.equal(isShortened(call("nothing is left out", "now")), false);
 });

@@ -1,8 +1,9 @@
 /** Calm lines that say how things are: the link, the model, who holds the session. */
-import { makeVisible, type SessionEntity } from "@baton/sdk";
+import { makeVisible, type SessionState } from "@baton/sdk";
 import { findDevice, useClient, useWords } from "../context.tsx";
 import { deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
+import { ContinueOn, useTransferWords } from "./handoff.tsx";
 import { Icon } from "./icons.tsx";
 
 export function ConnectionDot() {
@@ -61,23 +62,29 @@ export function Ticks({ text }: { text: string }) {
   return text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : <span key={index}>{part}</span>));
 }
 
-export function HolderLine({ session }: { session: SessionEntity }) {
+export function HolderLine({ state }: { state: SessionState }) {
   const client = useClient();
   const { t } = useWords();
+  const transfer = useTransferWords(state);
+  const session = state.session;
+  if (!session) return null;
   const own = client.welcome?.device_id ?? client.devices?.find((device) => device.own)?.device_id;
   const self = session.holder != null && session.holder === own;
-  const words = session.transfer
-    ? t("holder_transfer")
+  const words = transfer
+    ? transfer
     : self
       ? t("holder_self")
       : session.holder == null
         ? t("holder_none")
         : t("holder_other", { name: makeVisible(deviceName(findDevice(client, session.holder), t)) });
   return (
-    <p className="holder" data-testid="holder" data-self={self}>
-      <span className="holder-mark" aria-hidden="true" />
-      {words}
-    </p>
+    <div className="holder">
+      <p data-testid="holder" data-self={self} data-transfer={transfer !== null} role={transfer ? "status" : undefined}>
+        <span className="holder-mark" aria-hidden="true" />
+        {words}
+      </p>
+      <ContinueOn session={session} />
+    </div>
   );
 }
 

@@ -1,12 +1,13 @@
 /** One tool call: its name, a line from its arguments, how it stands, and what came of it. */
-import { makeVisible, type ApprovalEntity, type CallEntity, type DeviceView, type QuestionEntity } from "@baton/sdk";
-import { memo } from "react";
+import { HubError, isShortened, makeVisible, type ApprovalEntity, type CallEntity, type DeviceView, type QuestionEntity } from "@baton/sdk";
+import { memo, useContext, useMemo, useState } from "react";
 import { callTitle } from "../call_title.ts";
-import { useWords } from "../context.tsx";
+import { SessionContext, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { ApprovalCard } from "./approval.tsx";
 import { Icon } from "./icons.tsx";
 import { QuestionCard } from "./question.tsx";
+import { asHubError, Trouble } from "./trouble.tsx";
 import { Verbatim } from "./verbatim.tsx";
 
 export interface CallRowProps {
@@ -40,9 +41,10 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
         </summary>
         <div className="call-body">
           {notes.length > 0 && <p className="quiet small">{notes.join(" · ")}</p>}
-          <h3>{t("call_arguments")}</h3>
+          <h2>{t("call_arguments")}</h2>
           <Verbatim text={argumentsText(call.arguments)} label={t("call_arguments")} />
           {call.result && <Result call={call} />}
+          <ShowAll call={call} />
         </div>
       </details>
       {progress && !call.ended_at && <p className="call-note quiet">{makeVisible(progress)}</p>}
@@ -62,6 +64,37 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
   );
 });
 
+/** The hub sends old calls in a shorter form; the whole is in its history. */
+function ShowAll({ call }: { call: CallEntity }) {
+  const client = useClient();
+  const { t } = useWords();
+  const sessionId = useContext(SessionContext);
+  const shortened = useMemo(() => isShortened(call), [call]);
+  const [busy, setBusy] = useState(false);
+  // What still looks shortened after the whole was loaded only says so itself.
+  const [loaded, setLoaded] = useState(false);
+  const [error, setError] = useState<HubError | null>(null);
+  if (!shortened || loaded) return null;
+  async function load() {
+    setBusy(true);
+    setError(null);
+    try {
+      await client.loadWhole(sessionId, call.version);
+      setLoaded(true);
+    } catch (caught) {
+      setError(asHubError(caught));
+    } finally {
+      setBusy(false);
+    }
+  }
+  return (
+    <>
+      {error && <Trouble error={error} />}
+      <button type="button" className="show-all" data-testid="show-all" disabled={busy} onClick={() => void load()}>{t("call_show_all")}</button>
+    </>
+  );
+}
+
 function Result({ call }: { call: CallEntity }) {
   const { t, language } = useWords();
   const result = call.result;
@@ -69,7 +102,7 @@ function Result({ call }: { call: CallEntity }) {
   const changes = result.changes ?? [];
   return (
     <>
-      <h3>{t("call_result")}</h3>
+      <h2>{t("call_result")}</h2>
       {result.content === "" ? (
         <p className="quiet">{t("call_no_output")}</p>
       ) : (
@@ -78,7 +111,7 @@ function Result({ call }: { call: CallEntity }) {
       {result.omitted ? <p className="quiet small">{t("call_omitted", { bytes: result.omitted.toLocaleString(language) })}</p> : null}
       {changes.length > 0 && (
         <>
-          <h3>{t("call_changes")}</h3>
+          <h2>{t("call_changes")}</h2>
           <ul className="changes">
             {changes.map((change) => (
               <li key={change.path}>

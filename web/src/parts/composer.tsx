@@ -1,5 +1,5 @@
 /** Where the user writes. It never sends in the middle of an input method's composition, and forgets no draft. */
-import { makeVisible, type SlashCommand } from "@baton/sdk";
+import { makeVisible, type Delivery, type SlashCommand } from "@baton/sdk";
 import { useLayoutEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import { touchKeyboard } from "../device.ts";
@@ -11,11 +11,13 @@ export interface ComposerProps {
   label: string;
   placeholder: string;
   /** Resolves to whether the text is safe elsewhere; only then it leaves the draft. */
-  onSend: (text: string) => Promise<boolean>;
+  onSend: (text: string, delivery: Delivery) => Promise<boolean>;
+  /** The agent works: what is sent may be read at its next step, after its turn, or at once. */
+  delivers?: boolean;
   stop?: { stopping: boolean; onStop: () => void } | undefined;
 }
 
-export function Composer({ place, label, placeholder, onSend, stop }: ComposerProps) {
+export function Composer({ place, label, placeholder, onSend, delivers = false, stop }: ComposerProps) {
   const client = useClient();
   const { t } = useWords();
   const text = useSyncExternalStore(client.drafts.subscribe, () => client.drafts.get(place));
@@ -41,11 +43,11 @@ export function Composer({ place, label, placeholder, onSend, stop }: ComposerPr
     element.style.height = `${element.scrollHeight}px`;
   }, [text]);
 
-  async function send() {
+  async function send(delivery: Delivery = "steer") {
     const sent = text.trim();
     if (sent === "" || busy) return;
     setBusy(true);
-    const safe = await onSend(sent).catch(() => false);
+    const safe = await onSend(sent, delivery).catch(() => false);
     setBusy(false);
     // What was typed meanwhile stays.
     if (safe && client.drafts.get(place) === text) write("");
@@ -147,6 +149,21 @@ export function Composer({ place, label, placeholder, onSend, stop }: ComposerPr
           <Icon name="send" />
         </button>
       </div>
+      {delivers && text.trim() !== "" && (
+        <div className="delivery" role="group" aria-label={t("delivery")}>
+          <span className="quiet small">{t(stop?.stopping ? "delivery_after" : "delivery_steer")}</span>
+          {!stop?.stopping && (
+            <>
+              <button type="button" className="quiet-button" data-testid="send-queue" title={t("delivery_queue_text")} disabled={busy} onClick={() => void send("queue")}>
+                {t("delivery_queue")}
+              </button>
+              <button type="button" className="quiet-button" data-testid="send-interrupt" title={t("delivery_interrupt_text")} disabled={busy} onClick={() => void send("interrupt")}>
+                {t("delivery_interrupt")}
+              </button>
+            </>
+          )}
+        </div>
+      )}
     </form>
   );
 }

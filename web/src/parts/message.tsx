@@ -4,18 +4,19 @@ import { memo } from "react";
 import { useWords } from "../context.tsx";
 import { clock, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
+import type { Reading } from "../rest.ts";
 import { Icon } from "./icons.tsx";
 import { RichText } from "./rich_text.tsx";
 import { Verbatim } from "./verbatim.tsx";
 
 export interface MessageRowProps {
   message: MessageEntity;
-  /** The model reads it at its next step. */
-  unread: boolean;
+  /** When the model will read it, if it hasn't yet. */
+  reading: Reading | undefined;
   own: string | undefined;
 }
 
-export const MessageRow = memo(function MessageRow({ message, unread, own }: MessageRowProps) {
+export const MessageRow = memo(function MessageRow({ message, reading, own }: MessageRowProps) {
   const { t, language } = useWords();
   const { role, sender } = message;
   const foreign = sender && own !== undefined && sender.device_id !== own;
@@ -35,7 +36,7 @@ export const MessageRow = memo(function MessageRow({ message, unread, own }: Mes
         {role === "hub" && <span>{t("role_hub")} · </span>}
         <time dateTime={message.at}>{clock(message.at, language)}</time>
         {foreign && <span> · {t("from_device", { name: makeVisible(deviceName(sender, t)) })}</span>}
-        {unread && <span className="unread" data-testid="unread"> · {t("unread")}</span>}
+        {reading && <span className="unread" data-testid={reading === "step" ? "unread" : "queued"} data-reading={reading}> · {t(`reading_${reading}`)}</span>}
       </p>
     </article>
   );

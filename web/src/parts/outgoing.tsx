@@ -1,10 +1,11 @@
 /** What the user said and the hub has not taken yet: visible, editable, cancellable, sent once. */
 import { makeVisible, type OutboxEntry, type SessionId } from "@baton/sdk";
 import { useClient, useWords } from "../context.tsx";
+import type { Key } from "../i18n/index.ts";
 import { Trouble } from "./trouble.tsx";
 
 /** Answers to cards show their fate on the card itself. */
-const ON_CARDS = ["confirm", "answer"];
+const ON_CARDS = ["confirm", "answer", "accept_handoff", "decline_handoff"];
 
 export function Outgoing({ sessionId }: { sessionId: SessionId }) {
   const client = useClient();
@@ -20,7 +21,7 @@ function Row({ entry }: { entry: OutboxEntry }) {
   const { t } = useWords();
   const { operation, state, error } = entry;
   const id = operation.operation_id;
-  const text = operation.intent === "say" ? operation.payload.text : operation.intent;
+  const text = operation.intent === "say" ? operation.payload.text : t(`intent_${operation.intent}` as Key);
   const waits = state === "waiting" || state === "sent";
   const words = state === "sent" ? t("out_sending") : state === "waiting" ? t(error ? "out_again" : "out_waiting") : "";
   // What is on its way may already count: only what has not gone out can be taken back for certain.

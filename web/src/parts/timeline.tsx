@@ -2,10 +2,12 @@
 import type { CallEntity, MessageEntity, PartialAnswer, QuestionEntity, SessionState, TurnEntity, Unfamiliar } from "@baton/sdk";
 import { makeVisible } from "@baton/sdk";
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type ReactNode, type Ref } from "react";
+import { flushSync } from "react-dom";
 import { findDevice, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { CallRow } from "./call.tsx";
 import { Icon } from "./icons.tsx";
+import { currentTask, readings, restOf } from "../rest.ts";
 import { Answering, MessageRow } from "./message.tsx";
 import { QuestionCard } from "./question.tsx";
 import { asHubError, Trouble } from "./trouble.tsx";
@@ -34,6 +36,24 @@ function items(state: SessionState): Item[] {
   return found.sort((a, b) => a.at - b.at);
 }
 
+/** Entries stand in chunks, so that a long timeline is laid out chunk by chunk. Sequence numbers decide: an entry never moves. */
+const CHUNK_SEQS = 64;
+/** The last chunks are always laid out, so that the end stays where it is. */
+const NEAR_CHUNKS = 2;
+/** What an entry that was never laid out is taken to be high. */
+const ROW_REM = 6;
+
+function chunksOf(list: Item[]): { number: number; items: Item[] }[] {
+  const chunks: { number: number; items: Item[] }[] = [];
+  for (const item of list) {
+    const number = Math.floor(item.at / CHUNK_SEQS);
+    const last = chunks.at(-1);
+    if (last?.number === number) last.items.push(item);
+    else chunks.push({ number, items: [item] });
+  }
+  return chunks;
+}
+
 export interface TimelineProps {
   ref: Ref<TimelineHandle>;
   state: SessionState;
@@ -44,6 +64,12 @@ export interface TimelineProps {
   top: ReactNode;
   children: ReactNode;
 }
+
+/** Entries that are drawn at first, and how many more each look backwards adds. */
+const WINDOW = 200;
+/** Beyond this many, what is far back is forgotten while the reader is at the end; the history gives it back. */
+const KEPT_MOST = 1_000;
+const KEPT = 400;
 
 /** Within this many pixels of the end the view stays at the end. */
 const NEAR_END = 80;
@@ -56,6 +82,7 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
   const atEnd = useRef(true);
   const [away, setAway] = useState(false);
   const [seenAtLeaving, setSeen] = useState(0);
+  const [most, setMost] = useState(WINDOW);
   const [loading, setLoading] = useState(false);
   const [error, setError] = useState<unknown>(null);
 
@@ -63,10 +90,22 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
   const answering = [...state.overlay.entries()];
   const last = list.at(-1)?.at ?? 0;
   const fresh = away ? list.filter((item) => item.at > seenAtLeaving).length : 0;
+  // While the reader looks back the first entry that is drawn stays the same, whatever comes at the end.
+  const hidden = Math.max(0, list.length - most - fresh);
+  const drawn = hidden > 0 ? list.slice(hidden) : list;
 
+  const { id: sessionId, size } = state;
+  useEffect(() => {
+    if (!away && size > KEPT_MOST) client.trim(sessionId, KEPT);
+  }, [client, sessionId, size, away]);
+
+  const back = () => {
+    setAway(false);
+    setMost(WINDOW);
+  };
   const toEnd = () => {
     atEnd.current = true;
-    setAway(false);
+    back();
     const element = box.current;
     if (element) element.scrollTop = element.scrollHeight;
   };
@@ -119,8 +158,12 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
     if (near === atEnd.current) return;
     atEnd.current = near;
-    setAway(!near);
-    if (!near) setSeen(last);
+    if (near) {
+      back();
+      return;
+    }
+    setAway(true);
+    setSeen(last);
   }
 
   async function older() {
@@ -130,10 +173,9 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     setError(null);
     const fromEnd = element.scrollHeight - element.scrollTop;
     try {
-      await loadOlder();
-      requestAnimationFrame(() => {
-        element.scrollTop = element.scrollHeight - fromEnd;
-      });
+      if (hidden < WINDOW && state.historyBefore !== null) await loadOlder();
+      flushSync(() => setMost((before) => before + WINDOW));
+      element.scrollTop = element.scrollHeight - fromEnd;
     } catch (caught) {
       setError(caught);
     } finally {
@@ -141,51 +183,61 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     }
   }
 
-  const unread = new Set(state.all("turn").flatMap((turn) => turn.unread ?? []));
+  const reading = readings(state);
+  const waitingOn = currentTask(state)?.waiting_on;
+  const behind = waitingOn?.for === "workspace" ? makeVisible(waitingOn.title) : "";
   const doing = state.session?.activity ?? "idle";
-  const activity = answering.length > 0 || doing === "idle" || doing === "awaiting_user" ? null : doing;
+  // What rests says why beside the composer; what waits for the user says so on its card.
+  const silent = answering.length > 0 || doing === "idle" || doing === "awaiting_user" || (doing === "error" && restOf(state) !== null);
+  const activity = silent ? null : doing;
+
+  function row(item: Item) {
+    switch (item.kind) {
+      case "message":
+        return <MessageRow key={item.key} message={item.it} reading={reading.get(item.it.id)} own={client.welcome?.device_id} />;
+      case "call":
+        return (
+          <CallRow
+            key={item.key}
+            call={item.it}
+            approval={state.get("approval", item.it.approval_id)}
+            question={state.get("question", item.it.question_id)}
+            progress={state.progress.get(item.it.id)}
+            device={findDevice(client, item.it.device_id)}
+          />
+        );
+      case "question":
+        return <QuestionCard key={item.key} question={item.it} />;
+      case "turn":
+        return (
+          <p key={item.key} className="turn-end" data-testid="turn-end" data-state={item.it.state}>
+            {t(`turn_${item.it.state}` as Key, { reason: makeVisible(item.it.reason ?? "") })}
+          </p>
+        );
+      case "unfamiliar":
+        return <p key={item.key} className="turn-end" data-testid="unfamiliar">{t("unfamiliar", { name: makeVisible(item.it.name) })}</p>;
+    }
+  }
 
   return (
     <div className="timeline-frame">
       <div className="timeline" ref={box} onScroll={scrolled} data-testid="timeline" data-loaded={state.loaded} role="log" aria-live="off" aria-label={t("timeline")} tabIndex={0}>
         <div className="timeline-content" ref={content}>
           {top}
-          {state.historyBefore !== null && (
+          {(hidden > 0 || state.historyBefore !== null) && (
             <button type="button" className="older" disabled={loading} onClick={() => void older()}>{t("older")}</button>
           )}
           {error !== null && <Trouble error={asHubError(error)} onDismiss={() => setError(null)} />}
-          {list.map((item) => {
-            switch (item.kind) {
-              case "message":
-                return <MessageRow key={item.key} message={item.it} unread={unread.has(item.it.id)} own={client.welcome?.device_id} />;
-              case "call":
-                return (
-                  <CallRow
-                    key={item.key}
-                    call={item.it}
-                    approval={state.get("approval", item.it.approval_id)}
-                    question={state.get("question", item.it.question_id)}
-                    progress={state.progress.get(item.it.id)}
-                    device={findDevice(client, item.it.device_id)}
-                  />
-                );
-              case "question":
-                return <QuestionCard key={item.key} question={item.it} />;
-              case "turn":
-                return (
-                  <p key={item.key} className="turn-end" data-testid="turn-end" data-state={item.it.state}>
-                    {t(`turn_${item.it.state}` as Key, { reason: makeVisible(item.it.reason ?? "") })}
-                  </p>
-                );
-              case "unfamiliar":
-                return <p key={item.key} className="turn-end" data-testid="unfamiliar">{t("unfamiliar", { name: makeVisible(item.it.name) })}</p>;
-            }
-          })}
+          {chunksOf(drawn).map(({ number, items: rows }, index, all) => (
+            <div key={number} className="chunk" data-far={index < all.length - NEAR_CHUNKS} style={{ containIntrinsicSize: `auto ${rows.length * ROW_REM}rem` }}>
+              {rows.map(row)}
+            </div>
+          ))}
           {answering.map(([id, partial]: [string, PartialAnswer]) => <Answering key={id} partial={partial} />)}
           {activity && (
             <p className="activity" data-testid="activity" data-activity={activity}>
               <span className="pulse" aria-hidden="true" />
-              {t(`activity_${activity}` as Key)}
+              {activity === "awaiting_workspace" && behind ? t("activity_behind", { title: behind }) : t(`activity_${activity}` as Key)}
             </p>
           )}
           {children}

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { useClient, useTwoRooms, useWords } from "../context.tsx";
 import { ConnectionDot, LinkBanner } from "../parts/banners.tsx";
+import { Offers } from "../parts/handoff.tsx";
 import { Icon, Mark } from "../parts/icons.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { toHome, useRoute } from "../route.ts";
@@ -42,10 +43,11 @@ export function Console() {
         </header>
         <LinkBanner />
         {client.trouble && <Trouble error={client.trouble} onDismiss={() => client.dismissTrouble()} />}
+        <Offers except={route.at === "session" ? route.sessionId : null} />
         <Home open={route.at === "session" ? route.sessionId : null} />
       </div>}
       {route.at === "session" ? (
-        <SessionView key={route.sessionId} sessionId={route.sessionId} />
+        <SessionView elsewhere={!twoRooms && <Offers except={route.sessionId} />} key={route.sessionId} sessionId={route.sessionId} />
       ) : (
         <main className="stage begin">
           <NewSession />

@@ -35,7 +35,7 @@ export function Devices({ onClose }: { onClose: () => void }) {
         {error && <Trouble error={error} onDismiss={() => setError(null)} />}
         {!approving && <ul className="devices">
           {devices.filter((device) => !device.revoked_at).map((device) => (
-            <Device key={device.device_id} device={device} mayRevoke={own?.trust === "trusted"} onError={setError} />
+            <Device key={device.device_id} device={device} mayManage={own?.trust === "trusted"} onError={setError} />
           ))}
         </ul>}
         {own?.trust === "trusted" && <ApproveDevice open={approving} setOpen={setApproving} />}
@@ -44,21 +44,12 @@ export function Devices({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Device({ device, mayRevoke, onError }: { device: DeviceView; mayRevoke: boolean; onError: (error: HubError) => void }) {
+function Device({ device, mayManage, onError }: { device: DeviceView; mayManage: boolean; onError: (error: HubError) => void }) {
   const client = useClient();
   const { t } = useWords();
-  const [asks, setAsks] = useState(false);
+  const [edits, setEdits] = useState(false);
   const name = makeVisible(device.name);
-
-  async function revoke() {
-    try {
-      await client.hub.revokeDevice(device.device_id);
-    } catch (caught) {
-      onError(asHubError(caught));
-    }
-    setAsks(false);
-    await client.refreshDevices();
-  }
+  const details = [device.own ? t("device_this") : t(`type_${device.client_type}` as Key), t(`trust_${device.trust}` as Key), t(device.online ? "device_online" : "device_offline")];
 
   return (
     <li className="device" data-testid="device" data-online={device.online} data-own={device.own ?? false}>
@@ -66,25 +57,104 @@ function Device({ device, mayRevoke, onError }: { device: DeviceView; mayRevoke:
       <div className="device-words">
         <p className="device-name">{name}</p>
         <p className="quiet small">
-          {[device.own ? t("device_this") : t(`type_${device.client_type}` as Key), t(`trust_${device.trust}` as Key), t(device.online ? "device_online" : "device_offline")].join(" · ")}
+          {details.join(" · ")}
         </p>
         {(device.workspaces ?? []).map((workspace) => (
           <p key={workspace.workspace_id} className="quiet small path">{makeVisible(workspace.baseline.path)}</p>
         ))}
       </div>
-      {mayRevoke && !device.own && !asks && (
-        <button type="button" className="quiet-button" data-testid="revoke" onClick={() => setAsks(true)}>{t("device_revoke")}</button>
+      {(mayManage || device.own) && (
+        <button type="button" className="quiet-button" data-testid="device-edit" aria-expanded={edits} aria-label={t("device_edit_named", { name })} onClick={() => setEdits(!edits)}>
+          {t("device_edit")}
+        </button>
       )}
-      {asks && (
-        <div className="sure">
-          <p>{t("device_revoke_sure", { name })}</p>
-          <div className="card-actions">
-            <button type="button" className="danger" data-testid="revoke-yes" onClick={() => void revoke()}>{t("device_revoke")}</button>
-            <button type="button" onClick={() => setAsks(false)}>{t("cancel")}</button>
-          </div>
-        </div>
-      )}
+      {edits && <Edit device={device} onDone={() => setEdits(false)} onError={onError} />}
     </li>
+  );
+}
+
+const TRUSTS: readonly Trust[] = ["trusted", "standard", "guest"];
+
+/** A device's name, how far it is trusted, and its leave. */
+function Edit({ device, onDone, onError }: { device: DeviceView; onDone: () => void; onError: (error: HubError) => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const [newName, setNewName] = useState(device.name);
+  const [asks, setAsks] = useState<"leave" | Trust | null>(null);
+  const [busy, setBusy] = useState(false);
+  const name = makeVisible(device.name);
+  const unsent = device.own ? client.outbox.list().length : 0;
+
+  async function attempt(work: () => Promise<unknown>) {
+    setBusy(true);
+    try {
+      await work();
+      onDone();
+    } catch (caught) {
+      onError(asHubError(caught));
+    } finally {
+      setBusy(false);
+      if (client.connection !== "signed_out") await client.refreshDevices();
+    }
+  }
+  const rename = (event: FormEvent) => {
+    event.preventDefault();
+    void attempt(() => client.hub.patchDevice(device.device_id, { name: newName.trim() }));
+  };
+  const trust = (level: Trust) => void attempt(() => client.hub.patchDevice(device.device_id, { trust: level }));
+  const leave = () => void attempt(() => (device.own ? client.signOut() : client.hub.revokeDevice(device.device_id)));
+
+  if (asks) {
+    const leaving = asks === "leave";
+    const words = !leaving
+      ? t("device_trust_sure", { name })
+      : device.own
+        ? [t("sign_out_sure"), unsent > 0 ? t("sign_out_unsent", { count: unsent }) : ""].join(" ").trim()
+        : t("device_revoke_sure", { name });
+    return (
+      <div className="sure">
+        <p>{words}</p>
+        {!leaving && <p className="quiet small">{t("trust_trusted_text")}</p>}
+        <div className="card-actions">
+          <button type="button" className={leaving ? "danger" : "primary"} data-testid={device.own ? "sign-out-yes" : leaving ? "revoke-yes" : "trust-yes"} disabled={busy} onClick={leaving ? leave : () => trust(asks)}>
+            {t(!leaving ? "device_trust_yes" : device.own ? "sign_out" : "device_revoke")}
+          </button>
+          <button type="button" onClick={() => setAsks(null)}>{t("cancel")}</button>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <div className="sure">
+      <form className="rename" onSubmit={rename}>
+        <label>
+          <span className="quiet small">{t("device_name")}</span>
+          <input data-testid="device-name" value={newName} maxLength={80} autoComplete="off" enterKeyHint="done" onChange={(event) => setNewName(event.target.value)} />
+        </label>
+        <button type="submit" data-testid="device-rename" disabled={busy || newName.trim() === "" || newName.trim() === device.name}>{t("device_rename")}</button>
+      </form>
+      {!device.own && (
+        <label>
+          <span className="quiet small">{t("device_trust")}</span>
+          <select
+            data-testid="device-trust"
+            value={device.trust}
+            disabled={busy}
+            onChange={(event) => {
+              const level = TRUSTS.find((each) => each === event.target.value);
+              // To trust a device with everything takes a second yes.
+              if (level === "trusted") setAsks(level);
+              else if (level) trust(level);
+            }}
+          >
+            {TRUSTS.map((level) => <option key={level} value={level}>{t(`trust_${level}`)}</option>)}
+          </select>
+        </label>
+      )}
+      <button type="button" className="leave" data-testid={device.own ? "sign-out" : "revoke"} onClick={() => setAsks("leave")}>
+        {t(device.own ? "sign_out" : "device_revoke")}
+      </button>
+    </div>
   );
 }
 

@@ -1,19 +1,22 @@
 /** One session, live: where it works, what the plan is, what was said and done, and where the user goes on. */
-import { makeVisible, type SessionId, type SessionState, type TaskEntity } from "@baton/sdk";
-import { useEffect, useRef, useState } from "react";
+import { makeVisible, type Delivery, type SessionId, type SessionState } from "@baton/sdk";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 import { SessionContext, useClient, useThreeRooms, useTwoRooms, useWords } from "../context.tsx";
 import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
 import { Facts } from "../parts/facts.tsx";
+import { GoOn } from "../parts/go_on.tsx";
+import { OfferHere } from "../parts/handoff.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Outgoing } from "../parts/outgoing.tsx";
 import { Plan } from "../parts/plan.tsx";
 import { Timeline, type TimelineHandle } from "../parts/timeline.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { WorkspaceBar } from "../parts/workspace_bar.tsx";
+import { currentTask } from "../rest.ts";
 import { toHome } from "../route.ts";
 
-export function SessionView({ sessionId }: { sessionId: SessionId }) {
+export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; elsewhere?: ReactNode }) {
   const client = useClient();
   const { t } = useWords();
   const state = client.state(sessionId);
@@ -38,8 +41,8 @@ export function SessionView({ sessionId }: { sessionId: SessionId }) {
   const own = client.welcome?.device_id;
   const following = session?.holder != null && own !== undefined && session.holder !== own;
 
-  async function say(text: string): Promise<boolean> {
-    await client.ask({ intent: "say", payload: { text } }, sessionId);
+  async function say(text: string, delivery: Delivery): Promise<boolean> {
+    await client.ask({ intent: "say", payload: { text, delivery: turn ? delivery : "steer" } }, sessionId);
     timeline.current?.toEnd();
     return true;
   }
@@ -56,6 +59,7 @@ export function SessionView({ sessionId }: { sessionId: SessionId }) {
         {!twoRooms && <ConnectionDot />}
       </header>
       <WorkspaceBar state={state} />
+      {elsewhere}
       {!twoRooms && <LinkBanner />}
       {!twoRooms && client.trouble && <Trouble error={client.trouble} onDismiss={() => client.dismissTrouble()} />}
       <div className="session-body">
@@ -68,12 +72,15 @@ export function SessionView({ sessionId }: { sessionId: SessionId }) {
           </SessionContext>
           <footer className="dock">
             <NeedsYou count={cardInView ? 0 : (session?.waiting ?? 0)} onShow={() => timeline.current?.toOpenCard()} />
-            {session && <HolderLine session={session} />}
+            <OfferHere state={state} />
+            <GoOn state={state} />
+            <HolderLine state={state} />
             <Composer
               place={sessionId}
               label={t("composer")}
               placeholder={t(turn ? "composer_running" : following ? "composer_follow" : "composer_placeholder")}
               onSend={say}
+              delivers={turn !== undefined}
               stop={
                 turn && {
                   stopping: turn.state === "stopping",
@@ -93,12 +100,6 @@ export function SessionView({ sessionId }: { sessionId: SessionId }) {
       <Announcer state={state} />
     </main>
   );
-}
-
-/** The task that input goes to, else the one touched last. */
-function currentTask(state: SessionState): TaskEntity | undefined {
-  const active = state.get("task", state.session?.active_task);
-  return active ?? state.all("task").sort((a, b) => b.version - a.version)[0];
 }
 
 /** Says aloud, politely, when an answer is complete or something waits; never word by word. */
