@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
@@ -78,9 +79,13 @@ pub(super) async fn run(
     command.stdout(writer.try_clone().map_err(|error| cannot_run(&program, &error))?).stderr(writer);
     let mut capture = Capture::new(spool).map_err(|error| cannot_run(&program, &error))?;
     let mut output = pipe::Receiver::from_owned_fd(reader.into()).map_err(|error| cannot_run(&program, &error))?;
+    let mark = (mode == SandboxMode::None).then(mark);
+    if let Some(mark) = &mark {
+        command.env(MARK, mark);
+    }
     let started = Instant::now();
     let mut child = launcher::start(command).await.map_err(|error| cannot_run(&program, &error))?;
-    let mut tree = Tree::of(&mut child, mode).await;
+    let mut tree = Tree::of(&mut child, mark).await;
 
     let ended = watch(&mut child, &tree, limits, &mut output, &mut capture, &mut job).await;
     tree.kill(&mut child).await;
@@ -184,21 +189,33 @@ fn sandbox_failed(captured: &Captured) -> ToolError {
     }
 }
 
+/// A variable that marks every process of a command that runs without a sandbox.
+const MARK: &str = "BATON_RUN";
+
+/// A value of it that no other command has.
+fn mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}.{}.{}", std::process::id(), since.as_nanos(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// The processes of one command. In a sandbox the first of them inside takes all others with it: the kernel ends a process
-/// namespace as a whole.
+/// namespace as a whole. Without one they are found by descent, group and mark: one that has left its group and lost its parent
+/// still carries the mark.
 #[derive(Debug)]
 struct Tree {
     root: Option<Pid>,
-    mode: SandboxMode,
+    /// The mark of a command without a sandbox.
+    mark: Option<String>,
     /// The first process inside the sandbox.
     inner: Vec<OwnedFd>,
 }
 
 impl Tree {
-    async fn of(child: &mut Child, mode: SandboxMode) -> Self {
+    async fn of(child: &mut Child, mark: Option<String>) -> Self {
         let root = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let mut tree = Self { root, mode, inner: Vec::new() };
-        if mode == SandboxMode::None {
+        let mut tree = Self { root, mark, inner: Vec::new() };
+        if tree.mark.is_some() {
             return tree;
         }
         // Bubblewrap needs some milliseconds until its inner process exists. It is remembered by handle, so that it can be waited
@@ -234,7 +251,7 @@ impl Tree {
             if running {
                 handles.extend(descendants(root).into_iter().filter_map(handle));
             }
-            if self.mode == SandboxMode::None {
+            if self.mark.is_some() {
                 // The group outlives its first process, and its number isn't used anew while a member lives.
                 let _ = kill_process_group(root, Signal::KILL);
             }
@@ -243,6 +260,11 @@ impl Tree {
             let _ = pidfd_send_signal(handle, Signal::KILL);
         }
         let _ = child.start_kill();
+        if let Some(mark) = self.mark.take() {
+            // The child is waited for first: what it would have started meanwhile is then there to be found.
+            let _ = timeout(GONE_WITHIN, child.wait()).await;
+            handles.extend(tokio::task::spawn_blocking(move || kill_marked(&mark)).await.unwrap_or_default());
+        }
         let gone = async {
             let _ = child.wait().await;
             // Each wait has its own end, so a thread that waits is never left behind.
@@ -252,6 +274,36 @@ impl Tree {
             tracing::warn!("a killed process tree is not gone after {} s", GONE_WITHIN.as_secs());
         }
     }
+}
+
+/// Kills every process that carries a mark, over and over until a look finds none: one that is just being started carries it as well.
+fn kill_marked(mark: &str) -> Vec<OwnedFd> {
+    let wanted = format!("{MARK}={mark}");
+    let mut killed = Vec::new();
+    for _ in 0..100 {
+        let found: Vec<OwnedFd> = marked(&wanted).into_iter().filter_map(handle).collect();
+        if found.is_empty() {
+            return killed;
+        }
+        for handle in &found {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+        found.iter().for_each(wait_until_gone);
+        killed.extend(found);
+    }
+    tracing::warn!("processes of a command start new ones faster than they can be killed");
+    killed
+}
+
+/// The processes that were started with that variable; those of other users can't be looked at, and aren't meant.
+fn marked(wanted: &str) -> Vec<Pid> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    let carries = |pid: &Pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    numbers.filter(carries).collect()
 }
 
 fn handle(pid: Pid) -> Option<OwnedFd> {
