@@ -165,10 +165,20 @@ pub(crate) fn too_many_iterations(language: Language, limit: u32) -> String {
 pub(crate) fn model_gave_up(language: Language, error: &ModelError) -> String {
     match language {
         Language::En => {
-            format!("The model can't be reached: {} {} The task is paused; resume it when that is mended.", error.message, error.hint)
+            format!(
+                "The model can't be reached: {} {} The task is paused; resume it when that is mended.",
+                sentence(&error.message),
+                error.hint
+            )
         }
-        Language::Zh => format!("无法使用模型:{} {} 任务已暂停,问题解决后可恢复。", error.message, error.hint),
+        Language::Zh => format!("无法使用模型:{} {} 任务已暂停,问题解决后可恢复。", sentence(&error.message), error.hint),
     }
+}
+
+/// A text with a full stop, if it ends without one.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    if text.ends_with(['.', '!', '?', '。', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
 pub(crate) fn outcome_question(language: Language, tool: &str, arguments: &Value) -> String {
