@@ -5,8 +5,8 @@ use crate::output::{self, Output};
 use crate::profile::Profile;
 use baton_client::{Connection, ConnectionConfig, Hello, Incoming, Timing};
 use baton_proto::{
-    ApprovalState, CallOrigin, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, QuestionState, Role, SessionEvent,
-    SessionId, StepStatus, TurnState,
+    ApprovalState, CallOrigin, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, MessageId, QuestionState, Role,
+    SessionEvent, SessionId, StepStatus, TurnId, TurnState,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -15,8 +15,10 @@ use std::sync::Arc;
 /// When following ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The agent rests, or waits for the user.
-    Rest,
+    /// The agent rests after that turn, or waits for the user. One that was open before may end meanwhile.
+    Rest(Option<TurnId>),
+    /// The same, after the turn that begins with what was said behind the one under way.
+    RestBehind,
     /// Never.
     Interrupted,
 }
@@ -41,6 +43,7 @@ pub(crate) async fn follow(
     let (handle, mut incoming) = Connection::spawn(config);
     let mut shown = Shown::default();
     let mut lost = 0;
+    let mut refused = false;
     let code = loop {
         let Some(word) = incoming.recv().await else { break FAILED };
         match word {
@@ -51,11 +54,16 @@ pub(crate) async fn follow(
                     } else {
                         shown.change(&change, out);
                     }
-                    if let (Until::Rest, Some(code)) = (until, rests(&change)) {
-                        break code;
+                    refused |= change.upserts.iter().any(is_refused_request);
+                    if let Some(code) = rests(&change, until) {
+                        break if refused && code == 0 { FAILED } else { code };
                     }
                 }
-                HubFrame::Delta { part: DeltaPart::Text, text, .. } if !raw && !out.is_json() => shown.delta(&text),
+                HubFrame::Delta { session_id, message_id, part: DeltaPart::Text, offset, text, .. }
+                    if !raw && !out.is_json() && session_id == session =>
+                {
+                    shown.delta(message_id, offset, &text);
+                }
                 HubFrame::Error { error, .. } => return Err(error.into()),
                 HubFrame::Reset { reason, .. } => {
                     out.say(&json!({"event": "reset", "reason": reason}), &format!("(started again from the present state: {reason})"));
@@ -96,45 +104,90 @@ fn print_raw(change: &Change) -> Result<(), Failure> {
 }
 
 /// How the session stands after a change, if it stands still.
-fn rests(change: &Change) -> Option<u8> {
+fn rests(change: &Change, until: Until) -> Option<u8> {
+    let queued = || change.upserts.iter().any(|entity| matches!(entity, EntityView::Session(session) if !session.queued.is_empty()));
+    let awaited = |ended: TurnId| match until {
+        Until::Rest(turn) => turn.is_none_or(|turn| turn == ended),
+        Until::RestBehind => !queued(),
+        Until::Interrupted => false,
+    };
     match &change.event.body {
-        SessionEvent::TurnFinished { .. } => Some(0),
-        SessionEvent::TurnInterrupted { .. } | SessionEvent::TurnFailed { .. } => Some(FAILED),
+        _ if until == Until::Interrupted => None,
+        SessionEvent::TurnFinished { turn_id, .. } if awaited(*turn_id) => Some(0),
+        SessionEvent::TurnInterrupted { turn_id, .. } if awaited(*turn_id) => Some(FAILED),
+        // What is queued stays where it is after a failure.
+        SessionEvent::TurnFailed { turn_id, .. } if awaited(*turn_id) || until == Until::RestBehind => Some(FAILED),
         SessionEvent::ApprovalRequested { .. } | SessionEvent::QuestionAsked { .. } => Some(AWAITING_INPUT),
         _ => None,
     }
 }
 
+/// A slash command that failed: its turn ends in good order all the same, and scripts have to be told.
+fn is_refused_request(entity: &EntityView) -> bool {
+    matches!(entity, EntityView::Call(call) if call.origin == CallOrigin::User && call.state == CallState::Failed)
+}
+
 /// What a terminal has been shown already.
 #[derive(Debug, Default)]
 struct Shown {
+    /// The answer under way, as far as changes tell, and how many bytes of it were shown as they came. `None`: it is shown whole at its end.
+    answering: Option<(MessageId, Option<u64>)>,
+    /// Whether the last line is still open.
     streaming: bool,
-    streamed: bool,
+    /// What the hub said last, which is the reason of a turn's end as well.
+    said_by_hub: Option<String>,
 }
 
 impl Shown {
-    fn delta(&mut self, text: &str) {
+    /// A piece of an answer. Pieces can overtake the changes before them, and some may have come before this terminal was there: then
+    /// the answer is shown whole at its end, so that nothing stands in the wrong place or twice.
+    fn delta(&mut self, message: MessageId, offset: u64, text: &str) {
         use std::io::Write;
+        let Some((answering, Some(bytes))) = &mut self.answering else { return };
+        if *answering != message || *bytes != offset {
+            return;
+        }
+        *bytes += text.len() as u64;
+        self.streaming = true;
         let mut out = std::io::stdout().lock();
         let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
-        self.streaming = true;
-        self.streamed = true;
+    }
+
+    /// Whether an answer that has ended was shown whole while it came. Ends an open line.
+    fn close(&mut self, change: &Change) -> bool {
+        let whole = match (&change.event.body, &self.answering) {
+            (SessionEvent::ModelFinished { message_id, text, .. }, Some((answering, Some(bytes)))) => {
+                answering == message_id && *bytes == text.len() as u64
+            }
+            _ => false,
+        };
+        if std::mem::take(&mut self.streaming) {
+            println!("{}", if whole { "" } else { " …" });
+            if let Some((_, bytes)) = &mut self.answering {
+                *bytes = None;
+            }
+        }
+        if let SessionEvent::ModelStarted { message_id, .. } = &change.event.body {
+            self.answering = Some((*message_id, Some(0)));
+        }
+        whole
     }
 
     fn change(&mut self, change: &Change, out: &Output) {
-        if self.streaming {
-            if matches!(change.event.body, SessionEvent::ModelFinished { .. }) {
-                println!();
-            } else {
-                println!(" …");
-                self.streamed = false;
-            }
-            self.streaming = false;
+        let mut streamed = self.close(change);
+        if let SessionEvent::MessageAdded { role: Role::Hub, text, .. } = &change.event.body {
+            self.said_by_hub = Some(text.clone());
+        }
+        if let SessionEvent::TurnInterrupted { reason, .. } | SessionEvent::TurnFailed { reason, .. } = &change.event.body
+            && self.said_by_hub.as_ref() == Some(reason)
+            && !out.is_json()
+        {
+            return;
         }
         for entity in &change.upserts {
             if out.is_json() {
                 out.say(&json!({"event": "upsert", "seq": change.seq, "type": baton_proto::EventBody::name(&change.event.body), "entity": entity}), "");
-            } else if let Some(line) = line(entity, &change.event.body, std::mem::take(&mut self.streamed)) {
+            } else if let Some(line) = line(entity, &change.event.body, std::mem::take(&mut streamed)) {
                 out.say(&json!(null), &line);
             }
         }

@@ -13,7 +13,8 @@ pub(crate) async fn run(args: Send, profile: Option<&str>, out: &Output) -> Resu
     let http = profile.http()?;
     let text = text(args.text)?;
     let (session, epoch, before) = target(&http, args.session.as_deref(), args.new).await?;
-    let intent = Intent::Say { text, selection: None, delivery: delivery(args.queue, args.interrupt) };
+    let delivery = delivery(args.queue, args.interrupt);
+    let intent = Intent::Say { text, selection: None, delivery };
     let reply = pick::operate(&http, Some(session), Some(epoch), intent, args.confirm).await?;
     out.say(
         &json!({"event": "sent", "session_id": session, "operation_id": reply.operation_id, "version": reply.version, "epoch": reply.epoch, "turn_id": reply.turn_id, "task_id": reply.task_id}),
@@ -22,7 +23,8 @@ pub(crate) async fn run(args: Send, profile: Option<&str>, out: &Output) -> Resu
     if !args.wait {
         return Ok(0);
     }
-    follow(&profile, session, before, Until::Rest, false, out).await
+    let until = if delivery == Delivery::Steer { Until::Rest(reply.turn_id) } else { Until::RestBehind };
+    follow(&profile, session, before, until, false, out).await
 }
 
 const fn delivery(queue: bool, interrupt: bool) -> Delivery {
