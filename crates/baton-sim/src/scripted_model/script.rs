@@ -99,6 +99,8 @@ fn no_arguments() -> Value {
 pub enum Fault {
     /// The headers arrive, and then nothing more.
     Hang,
+    /// Half of the answer arrives, and then nothing more.
+    Stall,
     /// The connection breaks in the middle of the answer.
     Cut,
     /// The answer isn't JSON.
@@ -287,8 +289,15 @@ mod tests {
 
     #[test]
     fn faults_as_written() {
-        for text in ["\"hang\"", "\"cut\"", "\"garbage\"", "\"empty\"", r#"{"status":429,"retry_after":2,"times":1}"#, r#"{"status":500}"#]
-        {
+        for text in [
+            "\"hang\"",
+            "\"stall\"",
+            "\"cut\"",
+            "\"garbage\"",
+            "\"empty\"",
+            r#"{"status":429,"retry_after":2,"times":1}"#,
+            r#"{"status":500}"#,
+        ] {
             let fault: Fault = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&fault).unwrap(), text);
         }

@@ -259,9 +259,9 @@ fn streamed(stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
             steps.truncate(2);
             steps.push_back(Step::event(r#"{"choices": [{"delta": {"content": "hal"#));
         }
-        Some(Fault::Cut) => {
+        Some(Fault::Cut | Fault::Stall) => {
             steps.truncate(steps.len().div_ceil(2));
-            steps.push_back(Step::Cut);
+            steps.push_back(if matches!(reply.fault, Some(Fault::Cut)) { Step::Cut } else { Step::Hang });
         }
         Some(Fault::Empty | Fault::Status { .. }) | None => steps.push_back(Step::event("[DONE]")),
     }
@@ -271,7 +271,7 @@ fn streamed(stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
 fn whole(stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
     let answer = frame.whole(reply).to_string();
     let steps = match reply.fault {
-        Some(Fault::Hang) => vec![Step::Hang],
+        Some(Fault::Hang | Fault::Stall) => vec![Step::Hang],
         Some(Fault::Garbage) => vec![Step::send("<html>it is not JSON")],
         Some(Fault::Cut) => vec![Step::send(&answer.chars().take(answer.chars().count() / 2).collect::<String>()), Step::Cut],
         Some(Fault::Empty) => vec![Step::send(&frame.whole(&Reply::default()).to_string())],

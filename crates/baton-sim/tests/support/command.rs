@@ -2,7 +2,7 @@ use super::program;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// A terminal with a profile of its own.
@@ -26,15 +26,64 @@ impl Said {
     }
 }
 
+/// What a finished command showed to a person.
+#[derive(Debug)]
+pub struct Shown {
+    pub code: i32,
+    pub out: String,
+    pub errors: String,
+}
+
 impl Terminal {
     pub fn new(directory: &Path) -> Self {
-        Self { config: directory.join("terminal") }
+        Self::named(directory, "terminal")
+    }
+
+    /// One of several terminals.
+    pub fn named(directory: &Path, name: &str) -> Self {
+        Self { config: directory.join(name) }
+    }
+
+    /// The file in which it keeps what it is paired as.
+    pub fn profile(&self) -> PathBuf {
+        self.config.join("baton/profiles/default.json")
+    }
+
+    /// A field of that file.
+    pub fn known(&self, field: &str) -> String {
+        let profile: Value = serde_json::from_slice(&std::fs::read(self.profile()).expect("a profile")).expect("JSON");
+        profile[field].as_str().expect("a text").to_owned()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program("baton"));
-        command.arg("--json").args(arguments).env("XDG_CONFIG_HOME", &self.config).stdin(Stdio::null()).kill_on_drop(true);
+        let mut command = self.plain_command(arguments);
+        command.arg("--json");
         command
+    }
+
+    fn plain_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("baton"));
+        command.args(arguments).env("XDG_CONFIG_HOME", &self.config).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs a command as a person does, with what it is given on standard input.
+    pub async fn show(&self, arguments: &[&str], input: &str) -> Shown {
+        let mut child = self
+            .plain_command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        // Dropped after it, so that the command sees the end of its input. One that reads nothing may be gone already.
+        let _ = child.stdin.take().expect("standard input").write_all(input.as_bytes()).await;
+        let output = child.wait_with_output().await.expect("the command runs");
+        Shown {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
     }
 
     /// Runs a command to its end.
@@ -71,6 +120,12 @@ pub struct Started {
 }
 
 impl Started {
+    /// The next line.
+    pub async fn next(&mut self) -> Value {
+        let line = self.lines.next_line().await.expect("output can be read").expect("another line");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"))
+    }
+
     /// The next line of that event; other lines are passed over.
     pub async fn event(&mut self, name: &str) -> Value {
         while let Some(line) = self.lines.next_line().await.expect("output can be read") {

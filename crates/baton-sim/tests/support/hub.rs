@@ -11,21 +11,42 @@ use tokio::process::{Child, Command};
 pub struct Hub {
     pub data: PathBuf,
     pub port: u16,
-    arguments: Vec<String>,
+    words: Vec<String>,
+    variables: Vec<(String, String)>,
     child: Option<Child>,
     pub ready: Value,
+}
+
+/// How a hub is started where it isn't as usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unusual<'a> {
+    /// A program, with its arguments, under which it runs.
+    pub wrapper: &'a [&'a str],
+    /// Further arguments of `baton up`.
+    pub arguments: &'a [&'a str],
+    pub variables: &'a [(&'a str, &'a str)],
 }
 
 impl Hub {
     /// Starts it; `model` is the scripted model's base URL, if there is one.
     pub async fn up(directory: &Path, workspace: &Path, model: Option<&str>) -> Self {
+        Self::with(directory, workspace, model, &Unusual::default()).await
+    }
+
+    /// The same, in unusual circumstances.
+    pub async fn with(directory: &Path, workspace: &Path, model: Option<&str>, unusual: &Unusual<'_>) -> Self {
         let (data, port) = (directory.join("data"), free_port());
-        let mut arguments = vec!["--json".to_owned(), "up".to_owned(), "--data".to_owned(), data.display().to_string()];
-        arguments.extend(["--listen".to_owned(), format!("127.0.0.1:{port}"), "--workspace".to_owned(), workspace.display().to_string()]);
+        let mut words: Vec<String> = unusual.wrapper.iter().map(|&word| word.to_owned()).collect();
+        words.push(program("baton").display().to_string());
+        words.extend(["--json", "up", "--data"].map(str::to_owned));
+        words.extend([data.display().to_string(), "--listen".to_owned(), format!("127.0.0.1:{port}")]);
+        words.extend(["--workspace".to_owned(), workspace.display().to_string()]);
         if let Some(model) = model {
-            arguments.extend(["--model-url".to_owned(), model.to_owned(), "--model".to_owned(), "scripted".to_owned()]);
+            words.extend(["--model-url", model, "--model", "scripted"].map(str::to_owned));
         }
-        let mut hub = Self { data, port, arguments, child: None, ready: Value::Null };
+        words.extend(unusual.arguments.iter().map(|&argument| argument.to_owned()));
+        let variables = unusual.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut hub = Self { data, port, words, variables, child: None, ready: Value::Null };
         hub.start().await;
         hub
     }
@@ -33,9 +54,10 @@ impl Hub {
     /// Starts it again after a kill.
     pub async fn start(&mut self) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.data.with_extension("log")).expect("a log");
-        let mut command = Command::new(program("baton"));
-        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        command.env_remove("BATON_MODEL_KEY");
+        let (program, arguments) = self.words.split_first().expect("a program");
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+        command.env_remove("BATON_MODEL_KEY").envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.spawn().expect("the hub starts");
         let mut lines = BufReader::new(child.stdout.take().expect("standard output")).lines();
         let first = lines.next_line().await.expect("output can be read");
@@ -69,6 +91,18 @@ impl Hub {
         }
     }
 
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().and_then(Child::id)
+    }
+
+    /// What hub and device have written to their logs.
+    pub fn logs(&self) -> String {
+        [self.data.with_extension("log"), self.data.join("device/device.log")]
+            .iter()
+            .map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned())
+            .collect()
+    }
+
     pub fn device_pid(&self) -> Option<u64> {
         let file: Value = serde_json::from_slice(&std::fs::read(self.data.join("device/device.json")).ok()?).ok()?;
         file["pid"].as_u64()
@@ -76,6 +110,11 @@ impl Hub {
 
     /// Ctrl-C: drains and stops both.
     pub async fn stop(mut self) -> Option<i32> {
+        self.interrupt().await
+    }
+
+    /// The same, for a hub that is started again.
+    pub async fn interrupt(&mut self) -> Option<i32> {
         let mut child = self.child.take()?;
         let pid = child.id()?;
         let _ = std::process::Command::new("kill").args(["-INT", &pid.to_string()]).status();

@@ -5,6 +5,7 @@
 
 pub mod browser;
 pub mod command;
+pub mod house;
 pub mod hub;
 pub mod workspace;
 
@@ -26,6 +27,18 @@ pub fn program(name: &str) -> PathBuf {
 /// A port that is free at the moment, for a hub that is to come back on it.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// Looks until something holds. Nothing is asserted about how long it takes; the deadline only ends what would never end.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+    let end = tokio::time::Instant::now() + std::time::Duration::from_secs(45);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < end, "it never came: {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }
 
 /// A small seeded generator, so that a failing run can be replayed by its seed.

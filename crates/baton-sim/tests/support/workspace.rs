@@ -17,6 +17,28 @@ pub fn admin_template(directory: &Path) -> PathBuf {
     workspace
 }
 
+/// A small git repository: a page, a note, and a first commit.
+pub fn small_project(directory: &Path) -> PathBuf {
+    let workspace = plain_project(directory);
+    git(&workspace, &["init", "--quiet", "--initial-branch=main"]);
+    commit(&workspace, "The beginning");
+    workspace
+}
+
+/// The same without git.
+pub fn plain_project(directory: &Path) -> PathBuf {
+    let workspace = directory.join("project");
+    std::fs::create_dir_all(&workspace).expect("a directory");
+    std::fs::write(workspace.join("page.html"), "<p>one</p>\n<p>two</p>\n").expect("a file");
+    std::fs::write(workspace.join("note.txt"), "milk and bread\n").expect("a file");
+    workspace
+}
+
+pub fn commit(workspace: &Path, message: &str) {
+    git(workspace, &["add", "."]);
+    git(workspace, &["-c", "user.name=Tester", "-c", "user.email=tester@localhost", "commit", "--quiet", "--message", message]);
+}
+
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
