@@ -206,6 +206,20 @@ impl Http {
         self.hub.route(&parts, query)
     }
 
+    /// A request to a route, for what isn't JSON.
+    pub(crate) fn request(&self, method: Method, route: &[&str]) -> reqwest::RequestBuilder {
+        self.client.request(method, self.url(route, &[]))
+    }
+
+    pub(crate) const fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
+    }
+
+    /// An answer as it is.
+    pub(crate) async fn bytes(&self, route: &[&str]) -> Result<Vec<u8>, ClientError> {
+        self.answer(Method::GET, self.url(route, &[]), None::<&()>).await
+    }
+
     async fn answer(&self, method: Method, url: Url, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
         let mut request = self.client.request(method, url);
         if let Some(token) = &self.token {

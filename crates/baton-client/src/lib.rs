@@ -12,6 +12,7 @@ mod outbox;
 pub mod record_file;
 mod tls;
 mod token;
+mod uploads;
 
 pub use address::{AddressError, HubUrl};
 pub use connection::{Connection, ConnectionConfig, ConnectionHandle, Greeting, Hello, Incoming, SendError, Timing, UrlSource, Welcome};

@@ -6,7 +6,7 @@
 pub use crate::link::WorkspaceSource;
 
 use crate::journal::{AttemptId, Finished, JournalError, Receipt, SharedJournal, Standing};
-use crate::link::{DeviceGreeting, Ended, Underway, fit, progress};
+use crate::link::{DeviceGreeting, Ended, Underway, Whole, fit, progress};
 use crate::tool::{CancelSignal, Tool, Toolbox, failed, refused};
 use baton_client::{Connection, ConnectionConfig, ConnectionHandle, Incoming, Timing, Token, UrlSource, Welcome};
 use baton_proto::{
@@ -75,6 +75,7 @@ pub struct Device {
     journal: SharedJournal,
     handle: ConnectionHandle,
     underway: Underway,
+    whole: Arc<Whole>,
 }
 
 /// A question about a call that was or wasn't handed over.
@@ -95,6 +96,7 @@ impl Device {
             workspaces: config.workspaces,
             journal: journal.clone(),
         };
+        let whole = Arc::new(Whole::new(Arc::clone(&config.hub), config.token.clone()));
         let (handle, mut incoming) = Connection::spawn(ConnectionConfig {
             url: config.hub,
             token: config.token,
@@ -103,7 +105,7 @@ impl Device {
             timing: config.timing,
         });
         tracing::info!(name = config.name, "the device runs");
-        let mut device = Self { toolbox: config.toolbox, journal, handle, underway: Underway::default() };
+        let mut device = Self { toolbox: config.toolbox, journal, handle, underway: Underway::default(), whole };
         let served = device.serve(&mut incoming, config.shutdown).await;
         let stopped = device.stop().await;
         served.and(stopped)
@@ -191,7 +193,7 @@ impl Device {
                 };
                 self.begin(session_id, id).await?;
                 let progress = progress(&call, self.handle.clone());
-                self.underway.start(tool, call, progress);
+                self.underway.start(tool, call, progress, Arc::clone(&self.whole));
             }
             Receipt::Joins(running) => {
                 self.begin(session_id, id).await?;

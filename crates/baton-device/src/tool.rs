@@ -8,6 +8,7 @@ use baton_proto::{CallId, Digest, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared,
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -32,6 +33,12 @@ pub trait Tool: Send + Sync + fmt::Debug + 'static {
 
     /// Acts. A repeated attempt of a call that already acted returns its result again where the effect is idempotent.
     async fn run(&self, run: Run) -> Outcome;
+
+    /// Where the whole of an output is that a result has in parts only, by the digest that the result names (E9).
+    fn whole(&self, digest: &Digest) -> Option<PathBuf> {
+        let _ = digest;
+        None
+    }
 
     /// Whether a call with an unknown outcome happened (E3). Only asked when `spec().lookup` is set.
     async fn lookup(&self, call_id: CallId, arguments: &Value) -> Finding {

@@ -5,9 +5,11 @@ mod fit;
 mod greeting;
 mod progress;
 mod underway;
+mod whole;
 
 pub(crate) use fit::fit;
 pub(crate) use greeting::DeviceGreeting;
 pub use greeting::WorkspaceSource;
 pub(crate) use progress::progress;
 pub(crate) use underway::{Ended, Underway};
+pub(crate) use whole::Whole;

@@ -1,3 +1,4 @@
+use super::Whole;
 use crate::journal::AttemptId;
 use crate::tool::{CancelSignal, CancelSwitch, ProgressSink, Run, Tool, failed};
 use baton_proto::{ClientFrame, DispatchedCall, Outcome, SessionId, StateModified, ToolError};
@@ -52,7 +53,7 @@ pub(crate) enum Ended {
 
 impl Underway {
     /// Runs a call in a task of its own. It is written down already.
-    pub(crate) fn start(&mut self, tool: Arc<dyn Tool>, call: DispatchedCall, progress: ProgressSink) {
+    pub(crate) fn start(&mut self, tool: Arc<dyn Tool>, call: DispatchedCall, progress: ProgressSink, whole: Arc<Whole>) {
         let id = AttemptId { call_id: call.call_id, attempt: call.attempt };
         let (cancel, signal) = CancelSignal::pair();
         let running = Call { session_id: call.session_id, cancel: cancel.clone(), stopped: None, joined: Vec::new() };
@@ -69,14 +70,15 @@ impl Underway {
         self.tasks.spawn(async move {
             // A task of its own, so that a panic ends this call and nothing else. Dropping the set drops the call too.
             let mut task = JoinSet::new();
-            task.spawn(async move { tool.run(run).await });
+            let acting = Arc::clone(&tool);
+            task.spawn(async move { acting.run(run).await });
             let outcome = if let Ok(outcome) = tokio::time::timeout(patience, task.join_next()).await {
                 outcome
             } else {
                 cancel.cancel();
                 task.join_next().await.map(|outcome| outcome.map(|outcome| timed_out(outcome, patience)))
             };
-            Done::Call(id, outcome.and_then(Result::ok).unwrap_or_else(broken))
+            Done::Call(id, whole.keep(&*tool, outcome.and_then(Result::ok).unwrap_or_else(broken)).await)
         });
     }
 

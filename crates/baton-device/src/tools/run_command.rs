@@ -108,6 +108,10 @@ impl Tool for RunCommand {
         .within_limits()
     }
 
+    fn whole(&self, digest: &Digest) -> Option<PathBuf> {
+        Some(self.root.sandbox.spool().join(&digest.0)).filter(|path| path.is_file())
+    }
+
     async fn run(&self, run: Run) -> Outcome {
         match self.perform(run).await {
             Ok(outcome) => outcome,

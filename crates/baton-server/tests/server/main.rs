@@ -17,3 +17,4 @@ mod socket;
 mod stream;
 mod support;
 mod uploads;
+mod whole;

@@ -103,17 +103,17 @@ async fn a_damaged_piece_is_refused_whole_and_a_sound_one_taken() {
     let server = Server::start().await;
     let phone = server.phone().await;
     let path = begin(&server, &phone, 5).await;
-    let patch = |checksum: &'static str| {
+    let hello = |checksum: &'static str| {
         let request = tus(&server, &phone, "PATCH", &path).header("upload-offset", 0).header("upload-checksum", checksum);
         request.header("content-type", "application/offset+octet-stream").body("hello").send()
     };
     // Of "hello", as `sha256sum` and `base64` say it.
     let sound = "sha256 LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
     let other = "sha256 AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
-    assert_refused(patch(other).await.unwrap(), 460, ErrorCode::Invalid, "another digest").await;
+    assert_refused(hello(other).await.unwrap(), 460, ErrorCode::Invalid, "another digest").await;
     assert_eq!(offset(&server, &phone, &path).await, 0);
-    assert_refused(patch("md5 AAAA").await.unwrap(), 400, ErrorCode::Invalid, "another algorithm").await;
-    let taken = patch(sound).await.unwrap();
+    assert_refused(hello("md5 AAAA").await.unwrap(), 400, ErrorCode::Invalid, "another algorithm").await;
+    let taken = hello(sound).await.unwrap();
     assert_eq!(taken.status(), 204);
     assert_eq!(taken.headers()["upload-blob"].to_str().unwrap(), Digest::of_bytes(b"hello").0);
 }
