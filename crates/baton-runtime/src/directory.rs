@@ -308,3 +308,33 @@ impl Known {
 fn acting(record: &DeviceRecord) -> ActingDevice {
     ActingDevice { device_id: record.device_id, name: record.name.clone(), client_type: record.client_type, trust: record.trust }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use baton_proto::{Capabilities, ClientType, Trust};
+    use baton_store::SqliteStore;
+
+    /// A revocation can come between the look at a token and the attachment of its connection.
+    #[tokio::test]
+    async fn a_device_that_was_revoked_meanwhile_is_not_attached() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = Directory::load(SqliteStore::open(data.path()).unwrap(), Arc::new(SystemClock)).await.unwrap();
+        let user = UserId(uuid::Uuid::now_v7());
+        directory.submit(user, UserCommand::Create { name: "ada".to_owned() }).await.unwrap();
+        let pair = UserCommand::Pair {
+            name: "phone".to_owned(),
+            client_type: ClientType::Phone,
+            capabilities: Capabilities::default(),
+            trust: Trust::Trusted,
+            token_hash: hash("token"),
+        };
+        directory.submit(user, pair).await.unwrap();
+        let who = directory.identify("token").unwrap();
+        assert!(directory.attach(who, Connected::unheard(1)));
+        directory.submit(user, UserCommand::Revoke { device: who.device_id }).await.unwrap();
+        assert!(!directory.attach(who, Connected::unheard(2)));
+        assert_eq!(directory.acting_link(who.device_id), None);
+    }
+}

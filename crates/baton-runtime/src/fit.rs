@@ -188,3 +188,85 @@ pub(crate) fn fit_change(change: Arc<Change>) -> (Arc<Change>, bool) {
     }
     (Arc::new(change), left_out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_proto::{Event, SessionId};
+    use serde_json::json;
+
+    const ID: &str = "0199d2a4-6f00-7a00-8000-000000000001";
+
+    fn approval(number: u64, state: &str, preview: &str) -> EntityView {
+        let id = uuid::Uuid::from_u128(u128::from(number));
+        let binding = json!({
+            "task_id": null, "turn_id": ID, "tool": "run_command", "argument_digest": "00", "file_digests": {}, "risk": "sensitive",
+            "risk_reason": "", "preview": preview, "directory": null, "device_id": null, "epoch": 1
+        });
+        let approval = json!({
+            "kind": "approval", "id": id, "version": 9, "created_seq": number, "call_id": ID, "state": state, "arguments": {}, "binding": binding,
+            "at": "2026-11-30T10:00:00.000Z", "workspace_changed": true
+        });
+        serde_json::from_value(approval).unwrap()
+    }
+
+    fn call(state: &str, content: &str) -> EntityView {
+        let call = json!({
+            "kind": "call", "id": ID, "version": 9, "created_seq": 3, "turn_id": ID, "tool": "write_file", "origin": "model", "effect": "once",
+            "arguments": {"path": "a", "content": content}, "risk": "safe", "state": state, "attempt": 1, "at": "2026-11-30T10:00:00.000Z",
+            "result": {"content": content, "bytes": content.len()}
+        });
+        serde_json::from_value(call).unwrap()
+    }
+
+    fn change(upserts: Vec<EntityView>) -> Arc<Change> {
+        let event = json!({
+            "type": "note_set", "v": 1, "at": "2026-11-30T10:00:00.000Z", "lane": "main", "actor": {"kind": "agent"},
+            "data": {"key": "k", "value": "v".repeat(60_000)}
+        });
+        let event: Event = serde_json::from_value(event).unwrap();
+        Arc::new(Change { session_id: SessionId(ID.parse().unwrap()), seq: 9, event, upserts })
+    }
+
+    #[test]
+    fn a_change_that_fits_is_sent_as_it_is() {
+        let whole = change(vec![call("succeeded", &"x".repeat(56 * 1024)), approval(1, "open", &"y".repeat(32 * 1024))]);
+        assert_eq!(fit_change(Arc::clone(&whole)), (whole, false));
+    }
+
+    #[test]
+    fn a_change_that_does_not_fit_is_shortened_where_nobody_decides_by_it() {
+        let preview = "z".repeat(32 * 1024);
+        let (fitted, left_out) = fit_change(change(vec![
+            call("started", &"\u{1}".repeat(16 * 1024)),
+            approval(1, "open", &preview),
+            approval(2, "voided", &preview),
+        ]));
+        assert!(size(&*fitted) <= ROOM && !left_out);
+        let text = serde_json::to_string(&*fitted).unwrap();
+        assert!(text.contains("see the history") && text.contains(&preview));
+    }
+
+    #[test]
+    fn what_waits_for_a_decision_is_left_out_rather_than_cut() {
+        let preview = "p".repeat(32 * 1024);
+        let open: Vec<_> = (1..=16).map(|number| approval(number, "open", &preview)).collect();
+        let (fitted, left_out) = fit_change(change(open.clone()));
+        assert!(size(&*fitted) <= ROOM && left_out);
+        let kept = fit_open(open.clone());
+        // Those asked first are decided first.
+        assert_eq!(kept, open[..kept.len()]);
+        assert!((4..16).contains(&kept.len()) && kept.iter().map(size).sum::<usize>() <= OPEN_ROOM, "{}", kept.len());
+        assert!(fitted.upserts.iter().all(|entity| serde_json::to_string(entity).unwrap().contains(&preview)));
+    }
+
+    #[test]
+    fn a_shortened_text_keeps_both_ends_and_whole_characters() {
+        let mut text = format!("begin{}end", "é".repeat(5000));
+        shorten_text(&mut text);
+        assert!(text.starts_with("begin") && text.ends_with("end") && text.contains("bytes not shown here") && text.len() < 1300);
+        let mut short = "é".repeat(700);
+        shorten_text(&mut short);
+        assert_eq!(short, "é".repeat(700));
+    }
+}

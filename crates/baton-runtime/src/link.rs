@@ -58,6 +58,12 @@ impl Connected {
         }
     }
 
+    /// One whose frames nobody takes.
+    #[cfg(test)]
+    pub(crate) fn unheard(id: u64) -> Self {
+        Self { id, sender: mpsc::channel(1).0, closing: mpsc::channel(1).0 }
+    }
+
     pub(crate) fn close(&self, reason: &str) {
         let _ = self.closing.try_send(reason.to_owned());
     }
