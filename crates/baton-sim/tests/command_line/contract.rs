@@ -126,7 +126,8 @@ async fn every_command_says_what_it_did_in_both_forms() {
     names.call(&house.hub.url(), "hub");
     names.call(&house.hub.url().replace("http://", ""), "address");
     let commit = crate::support::workspace::git(&house.workspace, &["rev-parse", "HEAD"]);
-    names.call(&commit[..10], "commit");
+    names.call(commit.trim(), "commit");
+    names.call(&commit[..10], "short commit");
     names.call(std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim(), "machine");
     let mut ready = house.hub.ready.clone();
     for field in ["pid", "device_pid"] {
