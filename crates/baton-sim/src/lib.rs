@@ -6,3 +6,4 @@ pub mod bench;
 pub mod ledger;
 pub mod ledger_tools;
 pub mod scripted_model;
+pub mod world;

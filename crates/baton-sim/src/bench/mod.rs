@@ -1,6 +1,7 @@
 //! Measurements, each with its yardstick taken in the same run (docs: "How fast, and how it is measured"). One JSON object a line goes to
 //! standard output; what is for people goes to standard error.
 
+pub mod faults;
 pub mod steps;
 
 use serde_json::{Value, json};

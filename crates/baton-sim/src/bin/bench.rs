@@ -1,24 +1,29 @@
-//! `cargo xtask bench [NAME] [--seconds S]`: lists the benches, or runs one.
+//! `cargo xtask bench [NAME] [--seconds S] [--first SEED] [--seeds N]`: lists the benches, or runs one.
 
 use anyhow::{Result, bail};
-use baton_sim::bench::steps;
+use baton_sim::bench::{faults, steps};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next();
     let mut seconds = 1.0;
+    let (mut first, mut seeds) = (0, 1000);
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), arguments.next().and_then(|value| value.parse::<f64>().ok())) {
             ("--seconds", Some(value)) if value > 0.0 && value <= 600.0 => seconds = value,
-            _ => bail!("usage: bench [NAME] [--seconds S], S above 0 and at most 600"),
+            ("--first", Some(value)) if value >= 0.0 => first = whole(value),
+            ("--seeds", Some(value)) if value >= 1.0 => seeds = whole(value),
+            _ => bail!("usage: bench [NAME] [--seconds S] [--first SEED] [--seeds N], S above 0 and at most 600"),
         }
     }
     let figures = match name.as_deref() {
         None => {
+            eprintln!("faults  seeded worlds in which everything goes wrong: how many lose, double or strand anything");
             eprintln!("steps   durable steps a second: decided, appended with the operation's id, committed, answered; beside bare SQLite");
             return Ok(());
         }
+        Some("faults") => faults::run(first, seeds)?,
         Some("steps") => steps::run(seconds).await?,
         Some(other) => bail!("there is no bench '{other}'; run without a name to list them"),
     };
@@ -27,4 +32,9 @@ async fn main() -> Result<()> {
         std::io::Write::write_all(&mut out, format!("{}\n", figure.line()).as_bytes())?;
     }
     Ok(())
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are far below 2^52 and not negative")]
+fn whole(value: f64) -> u64 {
+    value as u64
 }
