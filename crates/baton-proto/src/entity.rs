@@ -176,7 +176,10 @@ pub enum WaitingOn {
         id: DeviceId,
     },
     /// Another session that works in the same workspace.
-    Workspace { behind: SessionId, title: String },
+    Workspace {
+        behind: SessionId,
+        title: String,
+    },
     /// The time of the next try of the model.
     Model {
         retry_at: Timestamp,

@@ -1,7 +1,7 @@
 use crate::{
     ApprovalId, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect, ErrorCode, FactId,
-    HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, SessionId, TaskId, Timestamp,
-    ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
+    HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, SessionId, TaskId,
+    Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};

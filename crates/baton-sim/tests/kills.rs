@@ -9,8 +9,8 @@ mod support;
 
 use baton_client::{ChangeEntry, Connection, ConnectionConfig, Hello, Http, Incoming, Timing, Token};
 use baton_proto::{
-    ApprovalState, Capabilities, ClientType, Delivery, EntityView, HubFrame, Intent, InvitationClaim, Operation, OperationId, Phase, QuestionState,
-    ReplyStatus, SessionId, SessionView,
+    ApprovalState, Capabilities, ClientType, Delivery, EntityView, HubFrame, Intent, InvitationClaim, Operation, OperationId, Phase,
+    QuestionState, ReplyStatus, SessionId, SessionView,
 };
 use baton_sim::ledger::Ledger;
 use baton_sim::scripted_model::{Script, ScriptedModel};
@@ -66,7 +66,13 @@ impl World {
         std::mem::forget(model);
         let anybody = Http::new(hub.url().parse().expect("an address"), None).expect("a client");
         let secret = hub.owner_link().split("invite=").nth(1).expect("a secret").to_owned();
-        let claim = InvitationClaim { secret, name: "watcher".to_owned(), client_type: ClientType::Cli, capabilities: Capabilities::default(), cookie: false };
+        let claim = InvitationClaim {
+            secret,
+            name: "watcher".to_owned(),
+            client_type: ClientType::Cli,
+            capabilities: Capabilities::default(),
+            cookie: false,
+        };
         let token = Token::new(&anybody.claim_invitation(&claim).await.expect("let in").token).expect("a token");
         let http = Http::new(hub.url().parse().expect("an address"), Some(token.clone())).expect("a client");
         let invitation = http.invite(baton_proto::Trust::Trusted).await.expect("an invitation");
@@ -143,7 +149,12 @@ impl World {
                     self.send(Some(view.session_id), None, Intent::Answer { question_id: question.id, text: None, option }).await;
                 }
                 EntityView::Approval(approval) if approval.state == ApprovalState::Open => {
-                    self.send(Some(view.session_id), None, Intent::Confirm { approval_id: approval.id, decision: baton_proto::Decision::Approve }).await;
+                    self.send(
+                        Some(view.session_id),
+                        None,
+                        Intent::Confirm { approval_id: approval.id, decision: baton_proto::Decision::Approve },
+                    )
+                    .await;
                 }
                 EntityView::Task(task) if task.phase == Phase::Paused => {
                     self.send(Some(view.session_id), Some(1), Intent::Resume { task_id: Some(task.id) }).await;
@@ -170,13 +181,19 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
         let opened = world.send(None, None, Intent::NewSession { title: None, workspace: None }).await;
         let session = opened.session_id.expect("a session");
         follower.subscribe(session, Some(0)).await;
-        let said = world.send(Some(session), Some(1), Intent::Say { text: "job".to_owned(), selection: None, delivery: Delivery::Steer }).await;
+        let said =
+            world.send(Some(session), Some(1), Intent::Say { text: "job".to_owned(), selection: None, delivery: Delivery::Steer }).await;
         assert!(matches!(said.status, ReplyStatus::Accepted | ReplyStatus::Duplicate), "{said:?}");
         acknowledged.push((session, said.operation_id));
         sessions.push(session);
         let end = tokio::time::Instant::now() + Duration::from_mins(3);
         loop {
-            assert!(tokio::time::Instant::now() < end, "seed {seed}: stuck after {} kills: {:#?}", world.kills, world.http.session(session).await);
+            assert!(
+                tokio::time::Instant::now() < end,
+                "seed {seed}: stuck after {} kills: {:#?}",
+                world.kills,
+                world.http.session(session).await
+            );
             if world.kills < kills {
                 tokio::time::sleep(Duration::from_millis(20 + seeded.below(250))).await;
                 world.kill(&mut seeded).await;
@@ -208,12 +225,18 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
         let operations: Vec<_> = log
             .iter()
             .filter_map(|entry| match entry {
-                ChangeEntry::Known(change) if matches!(change.event.body, baton_proto::SessionEvent::MessageAdded { .. }) => change.event.operation_id,
+                ChangeEntry::Known(change) if matches!(change.event.body, baton_proto::SessionEvent::MessageAdded { .. }) => {
+                    change.event.operation_id
+                }
                 _ => None,
             })
             .collect();
         let wanted: Vec<_> = acknowledged.iter().filter(|(of, _)| of == session).map(|(_, operation)| *operation).collect();
-        assert_eq!(operations.iter().filter(|id| wanted.contains(id)).count(), wanted.len(), "seed {seed}: acknowledged input was lost or doubled");
+        assert_eq!(
+            operations.iter().filter(|id| wanted.contains(id)).count(),
+            wanted.len(),
+            "seed {seed}: acknowledged input was lost or doubled"
+        );
         let head = log.len() as u64;
         let end = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {

@@ -6,8 +6,8 @@ mod support;
 
 use baton_client::{ChangeEntry, Http, Token};
 use baton_proto::{
-    Activity, Capabilities, ClientType, Delivery, EntityView, EventBody, Intent, InvitationClaim, Operation, OperationId, SessionId, WaitingOn,
-    WorkState,
+    Activity, Capabilities, ClientType, Delivery, EntityView, EventBody, Intent, InvitationClaim, Operation, OperationId, SessionId,
+    WaitingOn, WorkState,
 };
 use baton_sim::scripted_model::{Script, ScriptedModel};
 use serde_json::json;
@@ -24,7 +24,13 @@ impl End {
     async fn pair(hub: &Hub) -> Self {
         let anybody = Http::new(hub.url().parse().expect("an address"), None).expect("a client");
         let secret = hub.owner_link().split("invite=").nth(1).expect("a secret").to_owned();
-        let claim = InvitationClaim { secret, name: "end".to_owned(), client_type: ClientType::Cli, capabilities: Capabilities::default(), cookie: false };
+        let claim = InvitationClaim {
+            secret,
+            name: "end".to_owned(),
+            client_type: ClientType::Cli,
+            capabilities: Capabilities::default(),
+            cookie: false,
+        };
         let token = Token::new(&anybody.claim_invitation(&claim).await.expect("let in").token).expect("a token");
         Self { http: Http::new(hub.url().parse().expect("an address"), Some(token)).expect("a client") }
     }
@@ -101,7 +107,9 @@ async fn a_session_stands_in_line_for_its_workspace_and_goes_on_by_itself_also_o
 
     // The second one comes while the third works: it stands in line, and says for what.
     let second = end.say("second").await;
-    let waiting = end.until(second, "the second waits", |entities| state(entities).is_some_and(|(_, activity)| activity == Activity::AwaitingWorkspace)).await;
+    let waiting = end
+        .until(second, "the second waits", |entities| state(entities).is_some_and(|(_, activity)| activity == Activity::AwaitingWorkspace))
+        .await;
     let on = waiting.iter().find_map(|entity| match entity {
         EntityView::Task(task) => task.waiting_on.clone(),
         _ => None,
@@ -112,14 +120,19 @@ async fn a_session_stands_in_line_for_its_workspace_and_goes_on_by_itself_also_o
     hub.kill().await;
     hub.start().await;
     end.until(third, "the third is done", done).await;
-    end.until(second, "the second goes on by itself", |entities| state(entities).is_some_and(|(state, _)| state == WorkState::AwaitingInput)).await;
+    end.until(second, "the second goes on by itself", |entities| {
+        state(entities).is_some_and(|(state, _)| state == WorkState::AwaitingInput)
+    })
+    .await;
     let names = end.names(second).await;
     assert_eq!(names.iter().filter(|name| **name == "workspace_waited").count(), 1, "{names:?}");
     assert_eq!(names.iter().filter(|name| **name == "workspace_granted").count(), 1, "{names:?}");
 
     // Both are allowed in the other order; each runs once, one after the other.
     for session in [second, first] {
-        let entities = end.until(session, "it still asks", |entities| state(entities).is_some_and(|(state, _)| state == WorkState::AwaitingInput)).await;
+        let entities = end
+            .until(session, "it still asks", |entities| state(entities).is_some_and(|(state, _)| state == WorkState::AwaitingInput))
+            .await;
         let approval = entities.iter().find_map(|entity| match entity {
             EntityView::Approval(approval) if approval.state == baton_proto::ApprovalState::Open => Some(approval.id),
             _ => None,

@@ -1,7 +1,7 @@
 use super::joined;
 use crate::machine::{ModelCall, ModelStage, QueuedInput, Stop, Turn, TurnEnd};
 use crate::session::Session;
-use baton_proto::{ApprovalState, QuestionState, SessionEvent, Timestamp, TurnState};
+use baton_proto::{ApprovalState, MessageId, QuestionState, SessionEvent, TaskId, Timestamp, TurnId, TurnState};
 use std::collections::BTreeMap;
 
 /// Closed approvals and questions that are kept, so that a late answer is told what became of them.
@@ -11,29 +11,7 @@ impl Session {
     pub(super) fn apply_to_turn(&mut self, body: &SessionEvent, at: Timestamp) {
         let seq = self.seq;
         if let SessionEvent::TurnStarted { turn_id, task_id, message_id, literal } = body {
-            self.forget_closed();
-            self.queue.retain(|queued| Some(queued.message_id) != *message_id);
-            // The task that is worked on is the one that input goes to.
-            if let Some(place) = task_id.and_then(|task_id| self.stack.iter().position(|id| *id == task_id)) {
-                let active = self.stack.remove(place);
-                self.stack.push(active);
-            }
-            self.turn = Some(Turn {
-                id: *turn_id,
-                version: seq,
-                created_seq: seq,
-                task_id: *task_id,
-                literal: *literal,
-                iterations: 0,
-                unread: message_id.iter().copied().collect(),
-                model: None,
-                rested: false,
-                behind: None,
-                stop: None,
-                repeats: BTreeMap::new(),
-                started_at: at,
-                end: None,
-            });
+            self.start_turn(*turn_id, *task_id, *message_id, *literal, at);
             return;
         }
         let Some(turn) = &mut self.turn else { return };
@@ -115,6 +93,34 @@ impl Session {
         if touched {
             turn.version = seq;
         }
+    }
+
+    /// A turn begins; what the last one left behind goes.
+    fn start_turn(&mut self, turn_id: TurnId, task_id: Option<TaskId>, message_id: Option<MessageId>, literal: bool, at: Timestamp) {
+        let seq = self.seq;
+        self.forget_closed();
+        self.queue.retain(|queued| Some(queued.message_id) != message_id);
+        // The task that is worked on is the one that input goes to.
+        if let Some(place) = task_id.and_then(|task_id| self.stack.iter().position(|id| *id == task_id)) {
+            let active = self.stack.remove(place);
+            self.stack.push(active);
+        }
+        self.turn = Some(Turn {
+            id: turn_id,
+            version: seq,
+            created_seq: seq,
+            task_id,
+            literal,
+            iterations: 0,
+            unread: message_id.iter().copied().collect(),
+            model: None,
+            rested: false,
+            behind: None,
+            stop: None,
+            repeats: BTreeMap::new(),
+            started_at: at,
+            end: None,
+        });
     }
 
     /// What the last turn leaves behind goes when the next one starts; a bounded rest stays for late answers.
