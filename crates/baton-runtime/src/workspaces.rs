@@ -41,18 +41,12 @@ impl Workspaces {
             None if !table.granting => None,
             None => table.waiting.get(&key).and_then(|waiting| waiting.front()).filter(|first| first.session != session).cloned(),
         };
-        match other {
-            Some(holder) => Err((holder.session, holder.title)),
-            None => {
-                table.leave(key, session);
-                table.held.insert(key, Holder { session, title: title.to_owned() });
-                Ok(())
-            }
+        if let Some(holder) = other {
+            return Err((holder.session, holder.title));
         }
-    }
-
-    pub(crate) fn holds(&self, user: UserId, workspace: WorkspaceId, session: SessionId) -> bool {
-        self.table().held.get(&(user, workspace)).is_some_and(|holder| holder.session == session)
+        table.leave(key, session);
+        table.held.insert(key, Holder { session, title: title.to_owned() });
+        Ok(())
     }
 
     /// Stands in line; `true` when the workspace is granted at once.
