@@ -49,6 +49,10 @@ impl Workspaces {
         Ok(())
     }
 
+    pub(crate) fn holds(&self, user: UserId, workspace: WorkspaceId, session: SessionId) -> bool {
+        self.table().held.get(&(user, workspace)).is_some_and(|holder| holder.session == session)
+    }
+
     /// Stands in line; `true` when the workspace is granted at once.
     pub(crate) fn wait(&self, user: UserId, workspace: WorkspaceId, session: SessionId, title: &str) -> bool {
         let mut table = self.table();
