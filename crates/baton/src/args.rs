@@ -195,6 +195,7 @@ pub(crate) struct Sessions {
 }
 
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and stands for itself")]
 pub(crate) struct Send {
     /// What to say; `-` reads standard input. Slash commands such as `/show PATH` need no model.
     pub(crate) text: String,

@@ -82,7 +82,7 @@ async fn e9_the_whole_of_a_long_output_is_read_by_the_digest_in_its_result() {
     let place = tempfile::tempdir().unwrap();
     let work = place.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    let lines: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+    let lines: String = (0..20_000).flat_map(|number| [format!("line {number}"), "\n".to_owned()]).collect();
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     std::fs::write(work.join("long.txt"), format!("{lines}token {secret}\n{lines}")).unwrap();
     let data = place.path().join("data");

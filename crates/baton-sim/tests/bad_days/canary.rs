@@ -54,7 +54,7 @@ async fn s6_no_secret_is_where_others_can_read_it() {
         ("an invitation's secret", invitation.secret),
     ];
     let mut said = String::new();
-    let keep = |said: &mut String, shown: &crate::support::command::Shown| said.push_str(&format!("{}{}", shown.out, shown.errors));
+    let keep = |said: &mut String, shown: &crate::support::command::Shown| said.extend([shown.out.as_str(), shown.errors.as_str()]);
     let (session, _) = house.ask("work").await;
     let open = house.open_approval(session).await;
     house.terminal.ok(&["approve", &open.id.to_string()]).await;

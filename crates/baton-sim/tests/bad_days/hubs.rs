@@ -9,6 +9,7 @@ use crate::support::workspace::small_project;
 use baton_proto::CallState;
 use serde_json::Value;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn error(said: &Said) -> Value {
@@ -36,7 +37,10 @@ async fn refused(data: &Path, further: &[&str]) -> (i32, String) {
         }
     }
     arguments.extend(further);
-    let said = Terminal::new(directory.path()).run(&arguments).await;
+    let terminal = Terminal::new(directory.path());
+    // One that starts after all would run for ever.
+    let said = tokio::time::timeout(Duration::from_secs(30), terminal.run(&arguments)).await;
+    let said = said.unwrap_or_else(|_| panic!("{further:?}: it started, and should have been refused"));
     let error = error(&said);
     let (message, hint) = (error["message"].as_str().expect("a message"), error["hint"].as_str().expect("a hint"));
     assert!(!message.is_empty() && !hint.is_empty());

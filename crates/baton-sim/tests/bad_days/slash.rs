@@ -48,8 +48,9 @@ fn contents(workspace: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r7_c32_slash_commands_work_in_every_kind_of_workspace() {
+    type Make = fn(&Path) -> PathBuf;
     // Each row: the kind, how it is made, and the branch and commit that are shown.
-    let rows: [(&str, fn(&Path) -> PathBuf, &str); 5] = [
+    let rows: [(&str, Make, &str); 5] = [
         ("git", small_project, "(main, "),
         ("without git", plain_project, "(no branch, no commit"),
         ("uncommitted work", uncommitted, ", uncommitted changes)"),

@@ -93,8 +93,8 @@ fn shortened(line: &str) -> String {
 }
 
 fn record(names: &mut Names, arguments: &[&str], out: &str, errors: &str, code: i32) -> String {
-    let out: String = out.lines().map(|line| format!("{}\n", shortened(line))).collect();
-    let errors: String = errors.lines().map(|line| format!("! {line}\n")).collect();
+    let out: String = out.lines().flat_map(|line| [shortened(line), "\n".to_owned()]).collect();
+    let errors: String = errors.lines().flat_map(|line| ["! ", line, "\n"]).collect();
     names.redact(&format!("$ baton {}\n{out}{errors}= {code}\n\n", arguments.join(" ")))
 }
 

@@ -132,7 +132,7 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
     match model {
         Some(model) => line(&format!("Model      {model}")),
         None => {
-            line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model.")
+            line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model.");
         }
     }
     line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
