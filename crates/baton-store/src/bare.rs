@@ -7,8 +7,20 @@ use std::path::Path;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Streams that the steps go to in turn.
-const STREAMS: u64 = 50;
+/// What one step of the measured kind writes: the sizes that a fair yardstick has to write too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BareStep {
+    /// Bytes of the event with its views.
+    pub event: usize,
+    /// Bytes that are kept with the operation's id: its digest and its reply.
+    pub operation: usize,
+    /// Bytes of the head row's summary.
+    pub summary: usize,
+    /// Streams that the steps go to in turn.
+    pub streams: usize,
+    /// Steps in one commit.
+    pub batch: usize,
+}
 
 /// What bare SQLite did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,32 +35,32 @@ pub struct BareFigures {
     pub n: u64,
 }
 
-/// Runs steps on one thread for about `seconds`, `batch` of them in each commit, in a new database in `dir`.
+/// Runs steps on one thread for about `seconds` in the database `bare.db` in `dir`; a later call goes on where the last one ended.
 ///
-/// A step inserts an event of `event_bytes`, inserts the operation's id, and writes the head row, as a program would
-/// that uses SQLite directly: the plain tables, prepared statements, the store's own pragmas. Checkpoints are left to
-/// SQLite, which makes them inside a commit from 1,000 pages on.
-pub fn bare_baseline(dir: &Path, seconds: f64, batch: usize, event_bytes: usize) -> Result<BareFigures, StoreError> {
-    let path = dir.join(format!("bare-{}.db", Uuid::now_v7()));
-    run(&path, seconds, batch.max(1), event_bytes).map_err(|error| StoreError::Io(error.to_string()))?
+/// A step inserts an event, inserts the operation, and writes the head row, as a program would that uses SQLite
+/// directly: the plain tables, prepared statements, the store's own pragmas. Checkpoints are left to SQLite, which
+/// makes them inside a commit from 1,000 pages on.
+pub fn bare_baseline(dir: &Path, seconds: f64, step: BareStep) -> Result<BareFigures, StoreError> {
+    run(&dir.join("bare.db"), seconds, step).map_err(|error| StoreError::Io(error.to_string()))?
 }
 
-fn run(path: &Path, seconds: f64, batch: usize, event_bytes: usize) -> rusqlite::Result<Result<BareFigures, StoreError>> {
+fn run(path: &Path, seconds: f64, step: BareStep) -> rusqlite::Result<Result<BareFigures, StoreError>> {
     let connection = Connection::open(path)?;
     if let Err(error) = make_durable(&connection) {
         return Ok(Err(error));
     }
     connection.execute_batch(
-        "CREATE TABLE event (stream INTEGER, seq INTEGER, event BLOB, PRIMARY KEY (stream, seq));
-         CREATE TABLE operation (id BLOB PRIMARY KEY) WITHOUT ROWID;
-         CREATE TABLE head (stream INTEGER PRIMARY KEY, seq INTEGER, summary BLOB);",
+        "CREATE TABLE IF NOT EXISTS event (stream INTEGER, seq INTEGER, event BLOB, PRIMARY KEY (stream, seq));
+         CREATE TABLE IF NOT EXISTS operation (id BLOB PRIMARY KEY, reply BLOB) WITHOUT ROWID;
+         CREATE TABLE IF NOT EXISTS head (stream INTEGER PRIMARY KEY, seq INTEGER, summary BLOB);",
     )?;
     let mut insert_event = connection.prepare("INSERT INTO event VALUES (?1, ?2, ?3)")?;
-    let mut insert_operation = connection.prepare("INSERT INTO operation VALUES (?1)")?;
+    let mut insert_operation = connection.prepare("INSERT INTO operation VALUES (?1, ?2)")?;
     let mut upsert_head = connection
         .prepare("INSERT INTO head VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seq = excluded.seq, summary = excluded.summary")?;
-    let event = vec![b'x'; event_bytes];
-    let summary = vec![b's'; 200];
+    let (event, reply, summary) = (vec![b'x'; step.event], vec![b'r'; step.operation], vec![b's'; step.summary]);
+    let streams = step.streams.max(1) as u64;
+    let earlier: u64 = connection.query_row("SELECT count(*) FROM operation", [], |row| row.get(0))?;
 
     let mut commits = Vec::new();
     let mut n = 0;
@@ -56,10 +68,10 @@ fn run(path: &Path, seconds: f64, batch: usize, event_bytes: usize) -> rusqlite:
     while start.elapsed().as_secs_f64() < seconds || commits.is_empty() {
         let commit = Instant::now();
         connection.execute_batch("BEGIN IMMEDIATE")?;
-        for _ in 0..batch {
-            let (stream, seq) = (n % STREAMS, n / STREAMS + 1);
+        for _ in 0..step.batch.max(1) {
+            let (stream, seq) = ((earlier + n) % streams, (earlier + n) / streams + 1);
             insert_event.execute(params![stream, seq, event])?;
-            insert_operation.execute(params![Uuid::now_v7().as_bytes()])?;
+            insert_operation.execute(params![Uuid::now_v7().as_bytes(), reply])?;
             upsert_head.execute(params![stream, seq, summary])?;
             n += 1;
         }
@@ -80,16 +92,18 @@ mod tests {
     #[test]
     fn every_measured_step_is_in_the_database() {
         let directory = tempfile::tempdir().unwrap();
-        let figures = bare_baseline(directory.path(), 0.05, 7, 100).unwrap();
-        let path = std::fs::read_dir(directory.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.extension().is_some_and(|end| end == "db"));
-        let connection = Connection::open(path.unwrap()).unwrap();
-        for table in ["event", "operation"] {
-            let rows: u64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
-            assert_eq!(rows, figures.n, "{table}");
+        let step = BareStep { event: 100, operation: 50, summary: 20, streams: 3, batch: 7 };
+        let mut n = 0;
+        for _ in 0..2 {
+            let figures = bare_baseline(directory.path(), 0.05, step).unwrap();
+            assert!(figures.n.is_multiple_of(7) && figures.per_second > 0.0 && figures.p50_ms <= figures.p99_ms);
+            n += figures.n;
         }
-        assert!(figures.n.is_multiple_of(7) && figures.per_second > 0.0 && figures.p50_ms <= figures.p99_ms);
+        let connection = Connection::open(directory.path().join("bare.db")).unwrap();
+        let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, u64>(0)).unwrap();
+        for table in ["event", "operation"] {
+            assert_eq!(count(&format!("SELECT count(*) FROM {table}")), n, "{table}");
+        }
+        assert_eq!(count("SELECT sum(seq) FROM head"), n, "each stream's head is at its last event");
     }
 }

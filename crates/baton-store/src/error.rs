@@ -37,6 +37,12 @@ pub enum StoreError {
     /// The disk is full; the write was undone.
     #[error("the disk is full: nothing of this write was kept. Free some space and repeat it")]
     Full,
+    /// There is no data where some was to be read.
+    #[error("{0} isn't there. Name the data directory of a hub that has been started at least once")]
+    Absent(String),
+    /// A file would have to be overwritten.
+    #[error("{0} exists already and is left as it is. Choose another name")]
+    Exists(String),
     /// Another process has the directory.
     #[error("{directory} is in use by {}. Stop that one first, or choose another data directory", process(.pid.as_ref()))]
     InUse { directory: String, pid: Option<u32> },
@@ -68,7 +74,7 @@ impl StoreError {
                 Decision::Stop
             }
             Self::Full | Self::Io(_) => Decision::Retry,
-            Self::TooLarge { .. } => Decision::Refuse,
+            Self::TooLarge { .. } | Self::Absent(_) | Self::Exists(_) => Decision::Refuse,
         }
     }
 

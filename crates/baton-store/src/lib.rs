@@ -14,9 +14,9 @@ mod sqlite;
 mod store;
 mod stream;
 
-pub use bare::{BareFigures, bare_baseline};
+pub use bare::{BareFigures, BareStep, bare_baseline};
 pub use error::{Decision, StoreError};
-pub use sqlite::SqliteStore;
+pub use sqlite::{BackupFigures, SqliteStore, StoreFigures, back_up};
 pub use store::Store;
 pub use stream::{Append, Appended, EventRow, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
 
@@ -35,6 +35,8 @@ pub mod limits {
     pub const STATE_BYTES: usize = 64 * 1024 * 1024;
     /// A blob.
     pub const BLOB_BYTES: usize = 64 * 1024 * 1024;
-    /// Events of one append.
-    pub const APPEND_ROWS: usize = 4096;
+    /// Events of one append: a whole session comes in at once or not at all.
+    pub const APPEND_ROWS: usize = 256 * 1024;
+    /// All that one append writes.
+    pub const APPEND_BYTES: usize = 192 * 1024 * 1024;
 }

@@ -14,7 +14,8 @@ use uuid::Uuid;
 /// acknowledgement was lost.
 #[async_trait]
 pub trait Store: Send + Sync + Debug + 'static {
-    /// A number that grows with each opening of the store. It is the fence of the hub that opened it.
+    /// A number that grows with each opening of the store, and is greater after a restore than before it. It is the fence of the hub
+    /// that opened it.
     fn incarnation(&self) -> u64;
 
     /// Appends events, head row and operation as one transaction.

@@ -51,6 +51,7 @@ impl Acknowledged {
 async fn a_kill_in_mid_append_loses_nothing_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
     let mut acknowledged = Acknowledged::default();
+    let mut incarnation = 0;
     for round in 1..=6_u64 {
         let mut child = child("appends_until_killed", directory.path()).spawn().unwrap();
         let pid = child.id();
@@ -70,7 +71,8 @@ async fn a_kill_in_mid_append_loses_nothing_acknowledged() {
         child.wait().unwrap();
 
         let store: Arc<dyn Store> = SqliteStore::open(directory.path()).unwrap();
-        assert_eq!(store.incarnation(), round * 2);
+        assert!(store.incarnation() > incarnation, "round {round}");
+        incarnation = store.incarnation();
         for ((user, stream), last) in &acknowledged.streams {
             let stream = StreamId { kind: StreamKind::Session, id: stream.parse().unwrap() };
             let pen = Pen { user: user.parse().unwrap(), stream, fence: store.incarnation() };

@@ -2,9 +2,18 @@
 //! standard output; what is for people goes to standard error.
 
 pub mod faults;
+pub mod list;
+pub mod open;
+mod logs;
 pub mod steps;
 
+use anyhow::Result;
+use baton_proto::{Capabilities, ClientType, InvitationClaim, Trust};
+use baton_runtime::{Hub, HubConfig, Identity};
+use baton_store::{SqliteStore, Store};
 use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
 
 /// One measured figure.
 #[derive(Clone, Debug)]
@@ -43,4 +52,35 @@ fn load() -> Option<f64> {
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let index = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
     sorted.get(index).copied().unwrap_or(0.0)
+}
+
+/// A figure with three digits after the point, which is more than any of them deserves.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// A hub on a data directory, with its store and a trusted terminal of its first user; both are made where they are missing.
+async fn opened(data: &Path) -> Result<(Arc<SqliteStore>, Arc<Hub>, Identity)> {
+    let store = SqliteStore::open(data)?;
+    let hub = Hub::open(Arc::clone(&store) as Arc<dyn Store>, HubConfig::new("bench", None)).await?;
+    let who = owner(&hub).await?;
+    Ok((store, hub, who))
+}
+
+/// A trusted terminal of the hub's first user.
+async fn owner(hub: &Arc<Hub>) -> Result<Identity> {
+    let user = match hub.users().first() {
+        Some((user, _)) => *user,
+        None => hub.create_user("bench").await?,
+    };
+    let invitation = hub.invite(user, None, Trust::Trusted).await?;
+    let claim = InvitationClaim {
+        secret: invitation.secret,
+        name: "bench".to_owned(),
+        client_type: ClientType::Cli,
+        capabilities: Capabilities::default(),
+        cookie: false,
+    };
+    let credentials = hub.claim_invitation(std::net::Ipv4Addr::LOCALHOST.into(), &claim).await?;
+    Ok(Identity { user_id: credentials.user_id, device_id: credentials.device_id })
 }

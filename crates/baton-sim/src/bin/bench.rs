@@ -1,7 +1,7 @@
 //! `cargo xtask bench [NAME] [--seconds S] [--first SEED] [--seeds N]`: lists the benches, or runs one.
 
 use anyhow::{Result, bail};
-use baton_sim::bench::{faults, steps};
+use baton_sim::bench::{faults, list, open, steps};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -20,9 +20,13 @@ async fn main() -> Result<()> {
     let figures = match name.as_deref() {
         None => {
             eprintln!("faults  seeded worlds in which everything goes wrong: how many lose, double or strand anything");
+            eprintln!("list    5,000 sessions, one of them very long: a page, the whole list, and the start of a hub that has them");
+            eprintln!("open    a session of 100 to 100,000 events, with its cached state and without");
             eprintln!("steps   durable steps a second: decided, appended with the operation's id, committed, answered; beside bare SQLite");
             return Ok(());
         }
+        Some("list") => list::run().await?,
+        Some("open") => open::run().await?,
         Some("faults") => faults::run(first, seeds)?,
         Some("steps") => steps::run(seconds).await?,
         Some(other) => bail!("there is no bench '{other}'; run without a name to list them"),

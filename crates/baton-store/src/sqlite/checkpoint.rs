@@ -1,6 +1,7 @@
 //! Moves what is committed from the log into the database file, beside the writer and not in its way.
 
 use super::fault::is_poisonous;
+use super::figures::Counters;
 use super::health::Health;
 use crate::error::StoreError;
 use rusqlite::Connection;
@@ -15,6 +16,9 @@ const STEP_PAGES: u32 = 1024;
 /// longest log bounds the disk space and the time that the next opening takes.
 const LONG_PAGES: u32 = 8 * 1024;
 
+/// Bytes that one page takes in the log: itself and its header.
+const LOGGED_PAGE_BYTES: u64 = 4096 + 24;
+
 /// How long the log is, and whose turn it is to touch it.
 #[derive(Debug, Default)]
 pub(super) struct LogLength {
@@ -24,11 +28,15 @@ pub(super) struct LogLength {
 
 impl LogLength {
     /// Follows the commits of the connection that writes.
-    pub(super) fn follow(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+    pub(super) fn follow(&self, connection: &mut Connection, counters: Arc<Counters>) -> rusqlite::Result<()> {
         // The hook takes the place of SQLite's own checkpoints, which would run inside a commit.
         let pages = Arc::clone(&self.pages);
         connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, length: i32| {
-            pages.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            let length = u32::try_from(length).unwrap_or(0);
+            let before = pages.swap(length, Ordering::Relaxed);
+            // A log that is shorter than before began anew with this commit.
+            let added = length.checked_sub(before).unwrap_or(length);
+            counters.logged(u64::from(added) * LOGGED_PAGE_BYTES);
             Ok(())
         }))
     }

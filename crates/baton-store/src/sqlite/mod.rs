@@ -3,10 +3,13 @@
 //! `DIR/baton.db` holds everything, `DIR/lock` keeps other processes out. This room knows SQL and files, and nothing of
 //! what the bytes mean.
 
+mod backup;
 mod checkpoint;
 mod fault;
+mod figures;
 mod health;
 mod lock;
+mod present;
 mod query;
 mod readers;
 pub(crate) mod schema;
@@ -17,8 +20,11 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::stream::{Append, Appended, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
 use async_trait::async_trait;
+pub use backup::{BackupFigures, back_up};
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
 use checkpoint::{Checkpointer, LogLength};
+use figures::Counters;
+pub use figures::StoreFigures;
 use health::Health;
 use lock::DirectoryLock;
 use readers::Readers;
@@ -26,6 +32,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 use write::Write;
@@ -36,6 +43,7 @@ use writer::Job;
 pub struct SqliteStore {
     incarnation: u64,
     health: Arc<Health>,
+    counters: Arc<Counters>,
     readers: Arc<Readers>,
     /// Nothing once the store is closed.
     writer: Mutex<Option<WriterThread>>,
@@ -72,18 +80,24 @@ impl SqliteStore {
         make_private_file(&path).map_err(failed)?;
 
         let mut connection = schema::open_writing(&path)?;
-        let incarnation = schema::migrate(&mut connection)?;
+        let incarnation = schema::migrate(&mut connection, now())?;
         // New names in a directory are durable only when the directory itself is.
         File::open(dir).and_then(|directory| directory.sync_all()).map_err(failed)?;
 
         let log = Arc::new(LogLength::default());
-        log.follow(&mut connection).map_err(fault::from_sqlite)?;
+        let counters = Arc::<Counters>::default();
+        log.follow(&mut connection, Arc::clone(&counters)).map_err(fault::from_sqlite)?;
         let health = Arc::new(Health::default());
         let checkpointer = Checkpointer::start(schema::open_writing(&path)?, Arc::clone(&log), Arc::clone(&health))?;
         let readers = Arc::new(Readers::open(&path)?);
-        let (sender, thread) = writer::start(connection, log, checkpointer, Arc::clone(&health))?;
+        let (sender, thread) = writer::start(connection, log, checkpointer, Arc::clone(&health), Arc::clone(&counters))?;
         let writer = Mutex::new(Some(WriterThread { sender, thread, lock }));
-        Ok(Arc::new(Self { incarnation, health, readers, writer }))
+        Ok(Arc::new(Self { incarnation, health, counters, readers, writer }))
+    }
+
+    /// What this opening of the store has done so far.
+    pub fn figures(&self) -> StoreFigures {
+        self.counters.read()
     }
 
     async fn write(&self, write: Write) -> Result<(), StoreError> {
@@ -204,6 +218,11 @@ impl Drop for SqliteStore {
             writer.finish();
         }
     }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(0))
 }
 
 /// What a user says to an agent is nobody else's business on a shared machine.

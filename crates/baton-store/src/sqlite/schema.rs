@@ -2,6 +2,7 @@
 
 use super::fault::from_sqlite;
 use crate::error::StoreError;
+use baton_proto::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
@@ -67,10 +68,14 @@ pub(super) fn inspect(path: &Path) -> Result<(), StoreError> {
     if !std::fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         return Ok(());
     }
-    let connection = open_untouched(path)?;
-    let found: u32 = number(&connection, "PRAGMA user_version")?;
-    let mark: u32 = number(&connection, "PRAGMA application_id")?;
-    let tables: u32 = number(&connection, "SELECT count(*) FROM sqlite_schema")?;
+    recognise(&open_untouched(path)?, path)
+}
+
+/// Whether a database is ours, or none's yet, and not newer than we are.
+pub(super) fn recognise(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found: u32 = number(connection, "PRAGMA user_version")?;
+    let mark: u32 = number(connection, "PRAGMA application_id")?;
+    let tables: u32 = number(connection, "SELECT count(*) FROM sqlite_schema")?;
     if mark != APPLICATION_ID && (mark != 0 || tables > 0) {
         return Err(StoreError::Corrupt(format!("{} is the database of another program", path.display())));
     }
@@ -82,7 +87,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), StoreError> {
 
 /// A connection that leaves no trace. Without a log the file is taken as it is; else even a reader would start one. A log
 /// that is there has to be read, and is left there. Nobody else has the files open: the directory is locked.
-fn open_untouched(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_untouched(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let log = path.with_extension("db-wal");
     match path.to_str() {
@@ -116,7 +121,11 @@ pub(super) fn open_reading(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Brings the file to the newest format and counts this opening, in one transaction. Returns the incarnation.
-pub(super) fn migrate(connection: &mut Connection) -> Result<u64, StoreError> {
+///
+/// The incarnation is the time in milliseconds, or one more than the last where the clock isn't ahead of it. Devices refuse a hub that
+/// is older than one they have seen; a backup knows nothing of the incarnations that came after it, and still has to be the newest hub
+/// when it is restored.
+pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<u64, StoreError> {
     let found: u32 = number(connection, "PRAGMA user_version")?;
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(from_sqlite)?;
     for step in MIGRATIONS.iter().skip(found as usize) {
@@ -125,7 +134,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<u64, StoreError> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(from_sqlite)?;
     transaction.pragma_update(None, "user_version", supported()).map_err(from_sqlite)?;
     let incarnation: i64 = transaction
-        .query_row("UPDATE hub SET incarnation = incarnation + 1 RETURNING incarnation", [], |row| row.get(0))
+        .query_row("UPDATE hub SET incarnation = max(incarnation + 1, ?1) RETURNING incarnation", [now.0], |row| row.get(0))
         .map_err(from_sqlite)?;
     transaction.commit().map_err(from_sqlite)?;
     u64::try_from(incarnation).map_err(|_| StoreError::Corrupt("the incarnation number is negative".into()))
@@ -174,11 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn migrating_twice_changes_the_incarnation_only() {
+    fn each_opening_has_a_greater_incarnation_whatever_the_clock_says() {
         let directory = tempfile::tempdir().unwrap();
         let mut connection = open_writing(&directory.path().join("baton.db")).unwrap();
-        assert_eq!(migrate(&mut connection).unwrap(), 1);
-        assert_eq!(migrate(&mut connection).unwrap(), 2);
+        let openings = [(-5, 1), (1_000, 1_000), (1_000, 1_001), (10, 1_002), (5_000, 5_000)];
+        for (now, incarnation) in openings {
+            assert_eq!(migrate(&mut connection, Timestamp(now)).unwrap(), incarnation, "at {now}");
+        }
         assert_eq!(number::<u32>(&connection, "PRAGMA user_version").unwrap(), supported());
     }
 }

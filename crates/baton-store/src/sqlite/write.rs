@@ -3,6 +3,7 @@
 //! Each write checks all that may refuse it before it changes anything. So a refusal leaves the transaction as it was,
 //! and the writes that share it need no savepoint against each other.
 
+use super::present::{Present, PresentHeads};
 use crate::error::StoreError;
 use crate::limits;
 use crate::stream::{Append, OperationRow, StateCache, StreamId};
@@ -50,6 +51,7 @@ impl Write {
                     at_most("an event", row.event.len(), limits::EVENT_BYTES)?;
                     at_most("the views of an event", row.upserts.len(), limits::UPSERTS_BYTES)?;
                 }
+                at_most("an append", self.size(), limits::APPEND_BYTES)?;
                 at_most("the summary of a stream", append.head.summary.len(), limits::SUMMARY_BYTES)?;
                 for (what, value) in [("an epoch", append.head.epoch), ("a fence", append.fence), ("an event number", append.expected_seq)]
                 {
@@ -79,12 +81,12 @@ impl Write {
         }
     }
 
-    /// Does it, inside the transaction that is open.
-    pub(super) fn perform(&self, connection: &Connection) -> Result<(), Failure> {
+    /// Does it, inside the transaction that is open. `heads` must be forgotten if that transaction comes to nothing.
+    pub(super) fn perform(&self, connection: &Connection, heads: &mut PresentHeads) -> Result<(), Failure> {
         match self {
-            Self::Append(append) => perform_append(connection, append),
+            Self::Append(append) => perform_append(connection, heads, append),
             Self::Remember(user, operation) => insert_new_operation(connection, *user, operation),
-            Self::State(user, stream, state) => perform_state(connection, *user, *stream, state),
+            Self::State(user, stream, state) => perform_state(connection, heads, *user, *stream, state),
             Self::Blob(user, digest, bytes) => {
                 let mut statement =
                     connection.prepare_cached("INSERT INTO blob (user, digest, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
@@ -109,17 +111,8 @@ fn check_operation(operation: &OperationRow) -> Result<(), StoreError> {
     at_most("a reply", operation.reply.len(), limits::REPLY_BYTES)
 }
 
-/// What an append needs to know of the head row that is there.
-struct Present {
-    stream: i64,
-    seq: u64,
-    fence: u64,
-    active: bool,
-    wake_at: Option<i64>,
-}
-
-fn perform_append(connection: &Connection, append: &Append) -> Result<(), Failure> {
-    let present = present(connection, append.user, append.stream)?;
+fn perform_append(connection: &Connection, heads: &mut PresentHeads, append: &Append) -> Result<(), Failure> {
+    let present = heads.find(connection, append.user, append.stream)?;
     let refusal = refusal(append, present.as_ref());
     match (&append.operation, refusal) {
         // The first change of all, and none if the operation is known: so nothing has to be taken back.
@@ -136,15 +129,15 @@ fn perform_append(connection: &Connection, append: &Append) -> Result<(), Failur
         Some(head) => update_head(connection, append, &head)?,
         None => insert_head(connection, append)?,
     };
-    for (row, seq) in append.rows.iter().zip(append.expected_seq + 1..) {
-        connection.prepare_cached("INSERT INTO payload (event, upserts) VALUES (?1, ?2)")?.execute(params![row.event, row.upserts])?;
-        connection.prepare_cached("INSERT INTO event (stream, seq, kind, payload) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-            stream,
-            seq,
-            row.kind,
-            connection.last_insert_rowid()
-        ])?;
+    if !append.rows.is_empty() {
+        let mut payload = connection.prepare_cached("INSERT INTO payload (event, upserts) VALUES (?1, ?2)")?;
+        let mut event = connection.prepare_cached("INSERT INTO event (stream, seq, kind, payload) VALUES (?1, ?2, ?3, ?4)")?;
+        for (row, seq) in append.rows.iter().zip(append.expected_seq + 1..) {
+            payload.execute(params![row.event, row.upserts])?;
+            event.execute(params![stream, seq, row.kind, connection.last_insert_rowid()])?;
+        }
     }
+    heads.put(append.user, append.stream, Present::after(append, stream));
     Ok(())
 }
 
@@ -158,17 +151,6 @@ fn refusal(append: &Append, present: Option<&Present>) -> Option<StoreError> {
     }
 }
 
-fn present(connection: &Connection, user: UserId, stream: StreamId) -> Result<Option<Present>, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT stream, seq, fence, active, wake_at FROM head WHERE user = ?1 AND kind = ?2 AND id = ?3")?;
-    let row = statement
-        .query_row(params![key(&user.0), stream.kind.as_str(), key(&stream.id)], |row| {
-            Ok(Present { stream: row.get(0)?, seq: row.get(1)?, fence: row.get(2)?, active: row.get(3)?, wake_at: row.get(4)? })
-        })
-        .optional()?;
-    Ok(row)
-}
-
 fn insert_head(connection: &Connection, append: &Append) -> Result<i64, Failure> {
     let head = &append.head;
     connection
@@ -180,7 +162,7 @@ fn insert_head(connection: &Connection, append: &Append) -> Result<i64, Failure>
             key(&append.user.0),
             append.stream.kind.as_str(),
             key(&append.stream.id),
-            append.expected_seq + append.rows.len() as u64,
+            last_seq(append),
             head.epoch,
             append.fence,
             head.active,
@@ -196,14 +178,7 @@ fn update_head(connection: &Connection, append: &Append, present: &Present) -> R
     let head = &append.head;
     connection
         .prepare_cached("UPDATE head SET seq = ?2, epoch = ?3, fence = ?4, updated_at = ?5, summary = ?6 WHERE stream = ?1")?
-        .execute(params![
-            present.stream,
-            append.expected_seq + append.rows.len() as u64,
-            head.epoch,
-            append.fence,
-            head.updated_at.0,
-            head.summary,
-        ])?;
+        .execute(params![present.stream, last_seq(append), head.epoch, append.fence, head.updated_at.0, head.summary,])?;
     let wake_at = head.wake_at.map(|time| time.0);
     if (head.active, wake_at) != (present.active, present.wake_at) {
         connection.prepare_cached("UPDATE head SET active = ?2, wake_at = ?3 WHERE stream = ?1")?.execute(params![
@@ -213,6 +188,11 @@ fn update_head(connection: &Connection, append: &Append, present: &Present) -> R
         ])?;
     }
     Ok(present.stream)
+}
+
+/// The number of the stream's last event after an append.
+pub(super) fn last_seq(append: &Append) -> u64 {
+    append.expected_seq + append.rows.len() as u64
 }
 
 fn refuse_known(connection: &Connection, user: UserId, operation: &OperationRow) -> Result<(), Failure> {
@@ -233,8 +213,14 @@ fn insert_new_operation(connection: &Connection, user: UserId, operation: &Opera
     if inserted == 0 { refuse_known(connection, user, operation) } else { Ok(()) }
 }
 
-fn perform_state(connection: &Connection, user: UserId, stream: StreamId, state: &StateCache) -> Result<(), Failure> {
-    match present(connection, user, stream)? {
+fn perform_state(
+    connection: &Connection,
+    heads: &mut PresentHeads,
+    user: UserId,
+    stream: StreamId,
+    state: &StateCache,
+) -> Result<(), Failure> {
+    match heads.find(connection, user, stream)? {
         Some(head) if state.seq <= head.seq => {
             connection
                 .prepare_cached("INSERT OR REPLACE INTO state (stream, seq, format, bytes) VALUES (?1, ?2, ?3, ?4)")?

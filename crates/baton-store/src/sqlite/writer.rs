@@ -2,7 +2,9 @@
 
 use super::checkpoint::{Checkpointer, LogLength};
 use super::fault::{from_sqlite, is_poisonous};
+use super::figures::Counters;
 use super::health::Health;
+use super::present::PresentHeads;
 use super::write::{Failure, Write};
 use crate::error::StoreError;
 use rusqlite::Connection;
@@ -30,9 +32,10 @@ pub(super) fn start(
     log: Arc<LogLength>,
     checkpointer: Checkpointer,
     health: Arc<Health>,
+    counters: Arc<Counters>,
 ) -> Result<(mpsc::Sender<Job>, JoinHandle<()>), StoreError> {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let writer = Writer { connection, log, checkpointer, health };
+    let writer = Writer { connection, heads: PresentHeads::default(), log, checkpointer, health, counters };
     let thread = thread::Builder::new()
         .name("store-writer".into())
         .spawn(move || writer.run(receiver))
@@ -42,9 +45,11 @@ pub(super) fn start(
 
 struct Writer {
     connection: Connection,
+    heads: PresentHeads,
     log: Arc<LogLength>,
     checkpointer: Checkpointer,
     health: Arc<Health>,
+    counters: Arc<Counters>,
 }
 
 /// Why a group as a whole came to nothing. The transaction is undone.
@@ -82,6 +87,7 @@ impl Writer {
         }
         match self.attempt(&group) {
             Ok(outcomes) => {
+                self.counters.committed(group.len());
                 for (job, outcome) in group.into_iter().zip(outcomes) {
                     // Whoever no longer listens has lost its acknowledgement, as over a broken wire.
                     let _ = job.reply.send(outcome);
@@ -102,12 +108,13 @@ impl Writer {
     }
 
     /// Performs all writes of a group in one transaction. Each outcome holds only because the commit has returned.
-    fn attempt(&self, group: &[Job]) -> Result<Vec<Result<(), StoreError>>, Undone> {
-        let _turn = self.log.lock();
+    fn attempt(&mut self, group: &[Job]) -> Result<Vec<Result<(), StoreError>>, Undone> {
+        let log = Arc::clone(&self.log);
+        let _turn = log.lock();
         self.batch("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
-            match job.write.perform(&self.connection) {
+            match job.write.perform(&self.connection, &mut self.heads) {
                 Ok(()) => outcomes.push(Ok(())),
                 Err(Failure::Refused(error)) => outcomes.push(Err(error)),
                 Err(Failure::Database(error)) => return Err(self.undo(error)),
@@ -117,12 +124,13 @@ impl Writer {
         Ok(outcomes)
     }
 
-    fn batch(&self, statement: &str) -> Result<(), Undone> {
+    fn batch(&mut self, statement: &str) -> Result<(), Undone> {
         let run = || self.connection.prepare_cached(statement)?.execute([]).map(drop);
         run().map_err(|error| self.undo(error))
     }
 
-    fn undo(&self, error: rusqlite::Error) -> Undone {
+    fn undo(&mut self, error: rusqlite::Error) -> Undone {
+        self.heads.forget();
         // SQLite may have undone it by itself already.
         let undone = self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
         if undone && !is_poisonous(&error) { Undone::Nothing(error) } else { Undone::Unknown(error) }
