@@ -26,6 +26,8 @@ pub enum Command {
     Resumed { incarnation: u64 },
     /// This hub process stops in good order.
     Released { incarnation: u64 },
+    /// The log so far came in from outside, by this device.
+    Imported { device: DeviceId },
     /// Time passed.
     Tick,
     /// The workspace is this session's now; with what it looked like when it was last seen, by whichever session.

@@ -141,6 +141,13 @@ pub(crate) fn expired(language: Language) -> &'static str {
     }
 }
 
+pub(crate) fn imported(language: Language) -> &'static str {
+    match language {
+        Language::En => "Imported: what was open elsewhere doesn't go on by itself.",
+        Language::Zh => "已导入:在其他地方未完成的操作不会自动继续。",
+    }
+}
+
 pub(crate) fn workspace_changed_meanwhile(language: Language) -> &'static str {
     match language {
         Language::En => "The workspace changed meanwhile; it is asked anew.",

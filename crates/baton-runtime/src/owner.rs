@@ -6,12 +6,10 @@ use crate::error::{HubError, told};
 use crate::hub::Shared;
 use crate::live::{Live, Signal};
 use crate::model_call::ModelJob;
-use baton_core::{
-    Command, Context, Decided, Effect, Ids, Rejection, STATE_FORMAT, Session, decide, needs_workspace, pending, summary, upserts,
-};
+use baton_core::{Command, Context, Decided, Effect, Ids, Rejection, STATE_FORMAT, Session, decide, needs_workspace, pending, summary};
 use baton_proto::{
-    ATTEMPT_LEASE_S, CallId, Change, Changed, DeviceId, Digest, DispatchedCall, ErrorBody, ErrorCode, Event, EventBody, HubFrame,
-    Operation, Reply, ReplyStatus, RunningState, SessionEvent, SessionId, SessionSummary, Timestamp, UserId,
+    ATTEMPT_LEASE_S, CallId, Change, Changed, DeviceId, Digest, DispatchedCall, EntityView, ErrorBody, ErrorCode, Event, EventBody,
+    HubFrame, Operation, Reply, ReplyStatus, RunningState, SessionEvent, SessionId, SessionSummary, Timestamp, UserId,
 };
 use baton_store::{Append, EventRow, HeadWrite, OperationRow, StateCache, StoreError, StreamId, StreamKind};
 use std::collections::BTreeMap;
@@ -152,7 +150,7 @@ impl Owner {
     async fn take(&mut self, input: Input) -> bool {
         match input {
             Input::Submit { operation, digest, who, reply } => {
-                let (answer, go_on) = self.submit(&operation, digest, who).await;
+                let (answer, go_on) = self.submit(*operation, digest, who).await;
                 // Whoever asked may be gone; the outcome is kept under the operation's id.
                 let _ = reply.send(answer);
                 go_on
@@ -222,24 +220,24 @@ impl Owner {
     }
 
     /// Decides on an operation and answers it. The answer follows the durable commit, never precedes it.
-    async fn submit(&mut self, operation: &Operation, digest: Digest, who: Identity) -> (Reply, bool) {
+    async fn submit(&mut self, operation: Operation, digest: Digest, who: Identity) -> (Reply, bool) {
         let operation_id = operation.operation_id;
+        let command = Command::Operation(operation);
         for _ in 0..MAX_RELOADS {
             let at = self.context(Some(who));
-            let decided = decide(&self.state, &Command::Operation(operation.clone()), &at);
-            let (events, mut reply) = match decided {
-                Ok(Decided { events, turn_id, task_id }) => {
+            let (decided, mut reply) = match decide(&self.state, &command, &at) {
+                Ok(decided) => {
                     let reply = Reply {
                         operation_id,
                         status: ReplyStatus::Accepted,
                         session_id: Some(self.id),
                         version: 0,
                         epoch: 0,
-                        turn_id,
-                        task_id,
+                        turn_id: decided.turn_id,
+                        task_id: decided.task_id,
                         error: None,
                     };
-                    (events, reply)
+                    (decided, reply)
                 }
                 Err(rejection) => {
                     let Rejection { error, trace } = *rejection;
@@ -253,21 +251,21 @@ impl Owner {
                     reply.version = self.state.seq;
                     reply.epoch = self.state.holder.epoch;
                     let is_final = reply.error.as_ref().is_some_and(|error| error.code.is_final());
-                    if !is_final || (trace.is_empty() && !self.state.exists()) {
-                        return (reply, true);
+                    match trace {
+                        Some(trace) if is_final => (trace, reply),
+                        None if is_final && self.state.exists() => (Decided::nothing(&self.state), reply),
+                        _ => return (reply, true),
                     }
-                    (trace, reply)
                 }
             };
-            let mut next = self.state.clone();
-            let rows = match rows(&mut next, &events) {
+            let rows = match rows(&decided) {
                 Ok(rows) => rows,
                 Err(error) => return (Reply::rejected(operation_id, Some(self.id), error), true),
             };
-            reply.version = next.seq;
-            reply.epoch = next.holder.epoch;
+            reply.version = decided.next.seq;
+            reply.epoch = decided.next.holder.epoch;
             let row = OperationRow { operation_id, digest: digest.clone(), reply: serde_json::to_vec(&reply).unwrap_or_default() };
-            match self.append(next, events, rows, Some(row)).await {
+            match self.append(decided, rows, Some(row)).await {
                 Ok(()) => {
                     return (reply, true);
                 }
@@ -297,25 +295,24 @@ impl Owner {
     async fn command(&mut self, command: &Command) -> bool {
         loop {
             let at = self.context(None);
-            let events = match decide(&self.state, command, &at) {
-                Ok(decided) => decided.events,
+            let decided = match decide(&self.state, command, &at) {
+                Ok(decided) => decided,
                 Err(rejection) => {
                     tracing::warn!(session = %self.id, error = %rejection.error, "an outcome was refused");
                     return true;
                 }
             };
-            if events.is_empty() {
+            if decided.events.is_empty() {
                 return true;
             }
-            let mut next = self.state.clone();
-            let rows = match rows(&mut next, &events) {
+            let rows = match rows(&decided) {
                 Ok(rows) => rows,
                 Err(error) => {
                     tracing::error!(session = %self.id, %error, "an outcome can't be written");
                     return true;
                 }
             };
-            match self.append(next, events, rows, None).await {
+            match self.append(decided, rows, None).await {
                 Ok(()) => {
                     return true;
                 }
@@ -337,37 +334,22 @@ impl Owner {
         }
     }
 
-    async fn append(
-        &mut self,
-        next: Session,
-        events: Vec<Event>,
-        rows: Vec<(EventRow, Vec<baton_proto::EntityView>)>,
-        operation: Option<OperationRow>,
-    ) -> Result<(), StoreError> {
+    async fn append(&mut self, decided: Decided, rows: Vec<EventRow>, operation: Option<OperationRow>) -> Result<(), StoreError> {
+        let Decided { events, upserts, next, .. } = decided;
         let line = summary(&next);
-        let owed = pending(&next);
         let append = Append {
             stream: self.stream(),
             user: self.user,
             expected_seq: self.state.seq,
             fence: self.shared.store.incarnation(),
-            rows: rows.iter().map(|(row, _)| row.clone()).collect(),
-            head: HeadWrite {
-                epoch: next.holder.epoch,
-                active: next.open_turn().is_some(),
-                wake_at: owed.iter().find_map(|effect| match effect {
-                    Effect::Wake { at } => Some(*at),
-                    _ => None,
-                }),
-                updated_at: next.updated_at,
-                summary: serde_json::to_vec(&line).unwrap_or_default(),
-            },
+            rows,
+            head: head(&next, &line),
             operation,
         };
         self.shared.store.append(append).await?;
         let first = self.state.seq + 1;
         self.state = next;
-        for ((event, (_, upserts)), seq) in events.into_iter().zip(rows).zip(first..) {
+        for ((event, upserts), seq) in events.into_iter().zip(upserts).zip(first..) {
             if matches!(
                 event.body,
                 SessionEvent::ModelFinished { .. }
@@ -636,26 +618,37 @@ fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(at.since(now)).unwrap_or(0))
 }
 
-/// Events as they are stored and shown: each with the entities it touched, taken right after it.
-fn rows(state: &mut Session, events: &[Event]) -> Result<Vec<(EventRow, Vec<baton_proto::EntityView>)>, ErrorBody> {
+/// The head row that belongs to a state.
+pub(crate) fn head(state: &Session, line: &SessionSummary) -> HeadWrite {
+    HeadWrite {
+        epoch: state.holder.epoch,
+        active: state.open_turn().is_some(),
+        wake_at: pending(state).iter().find_map(|effect| match effect {
+            Effect::Wake { at } => Some(*at),
+            _ => None,
+        }),
+        updated_at: state.updated_at,
+        summary: serde_json::to_vec(line).unwrap_or_default(),
+    }
+}
+
+/// Events as they are stored, each with the entities that it touched.
+pub(crate) fn rows(decided: &Decided) -> Result<Vec<EventRow>, ErrorBody> {
+    decided.events.iter().zip(&decided.upserts).map(|(event, upserts)| row(event, upserts)).collect()
+}
+
+pub(crate) fn row(event: &Event, upserts: &[EntityView]) -> Result<EventRow, ErrorBody> {
     let unwritable =
         |error: serde_json::Error| ErrorBody::new(ErrorCode::Internal, format!("An event can't be written: {error}."), "Report this.");
-    let mut rows = Vec::with_capacity(events.len());
-    for event in events {
-        state.apply(event);
-        let touched = upserts(state, event);
-        let row = EventRow {
-            kind: event.body.name().to_owned(),
-            event: serde_json::to_vec(event).map_err(unwritable)?,
-            upserts: serde_json::to_vec(&touched).map_err(unwritable)?,
-        };
-        rows.push((row, touched));
-    }
-    Ok(rows)
+    Ok(EventRow {
+        kind: event.body.name().to_owned(),
+        event: serde_json::to_vec(event).map_err(unwritable)?,
+        upserts: serde_json::to_vec(upserts).map_err(unwritable)?,
+    })
 }
 
 /// The first outcome of an operation, or that its id is taken by another one.
-fn repeated(row: &OperationRow, digest: &Digest, operation_id: baton_proto::OperationId) -> Reply {
+pub(crate) fn repeated(row: &OperationRow, digest: &Digest, operation_id: baton_proto::OperationId) -> Reply {
     if row.digest != *digest {
         let error = ErrorBody::new(
             ErrorCode::OperationConflict,
@@ -674,12 +667,6 @@ fn repeated(row: &OperationRow, digest: &Digest, operation_id: baton_proto::Oper
 
 /// Whether a list of sessions would look different.
 fn differs(a: &SessionSummary, b: &SessionSummary) -> bool {
-    let shown = |summary: &SessionSummary| {
-        BTreeMap::from([
-            ("title", summary.title.clone()),
-            ("line", summary.line.clone()),
-            ("state", format!("{:?} {:?} {} {} {:?}", summary.state, summary.activity, summary.progress, summary.waiting, summary.holder)),
-        ])
-    };
-    shown(a) != shown(b)
+    let shown = |summary: &SessionSummary| (summary.state, summary.activity, summary.progress, summary.waiting, summary.holder);
+    a.title != b.title || a.line != b.line || shown(a) != shown(b)
 }

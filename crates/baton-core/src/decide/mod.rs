@@ -5,6 +5,7 @@ mod advance;
 mod answers;
 mod devices;
 mod handoff;
+mod imported;
 mod model;
 mod notes;
 mod say;
@@ -16,29 +17,40 @@ use crate::context::{ActingDevice, Context};
 use crate::draft::Draft;
 use crate::policy;
 use crate::session::Session;
-use baton_proto::{Actor, ClientType, ErrorBody, ErrorCode, Event, Intent, Operation, SessionEvent, TaskId, TurnId};
+use baton_proto::{Actor, ClientType, EntityView, ErrorBody, ErrorCode, Event, Intent, Operation, SessionEvent, TaskId, TurnId};
 
 pub(crate) use advance::advance;
 
-/// What follows from a command: events to append, and what the asker is told of them.
-#[derive(Clone, Debug, Default)]
+/// What follows from a command: events to append, the state that they lead to, and what the asker is told of them.
+#[derive(Clone, Debug)]
 pub struct Decided {
     pub events: Vec<Event>,
+    /// For each event the entities that it touched, as they were right after it ([`crate::upserts`]).
+    pub upserts: Vec<Vec<EntityView>>,
+    /// The state after the last event.
+    pub next: Session,
     pub turn_id: Option<TurnId>,
     pub task_id: Option<TaskId>,
+}
+
+impl Decided {
+    /// That nothing follows.
+    pub fn nothing(state: &Session) -> Self {
+        Self { events: Vec::new(), upserts: Vec::new(), next: state.clone(), turn_id: None, task_id: None }
+    }
 }
 
 /// A no, with what is to be traced of it (H8).
 #[derive(Clone, Debug)]
 pub struct Rejection {
     pub error: ErrorBody,
-    pub trace: Vec<Event>,
+    pub trace: Option<Decided>,
 }
 
 /// What a command does to a session. It may say no, and then nothing is changed but the trace.
 pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decided, Box<Rejection>> {
     if !state.exists() && !matches!(command, Command::Operation(_)) {
-        return Ok(Decided::default());
+        return Ok(Decided::nothing(state));
     }
     let mut draft = match command {
         Command::Operation(operation) => {
@@ -52,7 +64,8 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         | Command::ToolStarted { device, .. }
         | Command::ToolResult { device, .. }
         | Command::Probed { device, .. }
-        | Command::DeviceReported { device, .. } => Draft::new(state, at, None, Actor::Device(*device)),
+        | Command::DeviceReported { device, .. }
+        | Command::Imported { device } => Draft::new(state, at, None, Actor::Device(*device)),
         Command::DeviceLost { .. }
         | Command::Resumed { .. }
         | Command::Released { .. }
@@ -71,7 +84,11 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         Command::DeviceLost { device } => devices::lost(&mut draft, *device),
         Command::Resumed { incarnation } => {
             devices::resumed(&mut draft, *incarnation);
-            return Ok(Decided { events: draft.events, turn_id: None, task_id: None });
+            return Ok(draft.decided());
+        }
+        Command::Imported { device } => {
+            imported::imported(&mut draft, *device);
+            return Ok(draft.decided());
         }
         Command::Released { incarnation } => devices::released(&mut draft, *incarnation),
         Command::WorkspaceGranted { baseline } => devices::workspace_granted(&mut draft, baseline.as_ref()),
@@ -86,7 +103,7 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         }
     }
     advance(&mut draft);
-    Ok(Decided { events: draft.events, turn_id: None, task_id: None })
+    Ok(draft.decided())
 }
 
 fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevice, at: &Context) -> Result<Decided, ErrorBody> {
@@ -94,7 +111,7 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     let mut draft = Draft::new(state, at, Some(operation.operation_id), Actor::Device(sender.device_id));
     if let Intent::NewSession { title, workspace } = &operation.intent {
         say::new_session(&mut draft, sender, title.as_deref(), *workspace)?;
-        return Ok(Decided { events: draft.events, turn_id: None, task_id: None });
+        return Ok(draft.decided());
     }
     if !state.exists() {
         return Err(ErrorBody::not_found("session"));
@@ -131,7 +148,7 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     advance(&mut draft);
     let turn_id = draft.state.open_turn().map(|turn| turn.id);
     let task_id = draft.state.turn.as_ref().and_then(|turn| turn.task_id);
-    Ok(Decided { events: draft.events, turn_id, task_id })
+    Ok(Decided { turn_id, task_id, ..draft.decided() })
 }
 
 /// The envelope may repeat who sends; it may not claim somebody else (S5).
@@ -152,12 +169,12 @@ fn check_sender(operation: &Operation, sender: &ActingDevice) -> Result<(), Erro
 }
 
 fn without_trace(error: ErrorBody) -> Rejection {
-    Rejection { error, trace: Vec::new() }
+    Rejection { error, trace: None }
 }
 
 /// Conflicts stay in the session's trace (H8); a refusal of a stranger doesn't.
 fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: ErrorBody, at: &Context) -> Rejection {
-    let mut trace = Vec::new();
+    let mut trace = None;
     if state.exists()
         && matches!(error.code, ErrorCode::StaleEpoch | ErrorCode::StaleVersion | ErrorCode::ApprovalClosed | ErrorCode::QuestionClosed)
     {
@@ -167,7 +184,7 @@ fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: 
             code: error.code,
             device_id: sender.device_id,
         });
-        trace = draft.events;
+        trace = Some(draft.decided());
     }
     Rejection { error, trace }
 }

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cases;
+mod imported;
 mod phases;
 mod properties;
 mod queued;

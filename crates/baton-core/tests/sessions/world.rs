@@ -121,23 +121,27 @@ impl World {
         let at = self.context(sender);
         let before = self.state.clone();
         let outcome = decide(&self.state, command, &at);
-        let events = match &outcome {
-            Ok(decided) => decided.events.clone(),
+        let decided = match &outcome {
+            Ok(decided) => Some(decided.clone()),
             Err(rejection) => rejection.trace.clone(),
         };
-        for event in &events {
-            self.append(event);
+        let events = decided.as_ref().map(|decided| decided.events.clone()).unwrap_or_default();
+        let touched: Vec<_> = events.iter().map(|event| self.append(event)).collect();
+        if let Some(decided) = decided {
+            assert_eq!(decided.next, self.state, "the state that was decided on is the fold of its events");
+            assert_eq!(decided.upserts, touched, "and so are the entities that its ends are shown");
         }
         self.check(&before, &events);
         outcome.map_err(|rejection| rejection.error)
     }
 
-    fn append(&mut self, event: &Event) {
+    fn append(&mut self, event: &Event) -> Vec<EntityView> {
         let bytes = serde_json::to_vec(event).unwrap();
         let read: Event = Event::decode(&bytes).unwrap();
         assert_eq!(read, *event, "an event changes on its way through the store");
         self.state.apply(&read);
-        for entity in upserts(&self.state, &read) {
+        let touched = upserts(&self.state, &read);
+        for entity in touched.clone() {
             let key = (entity.kind(), entity.id());
             if let Some(known) = self.shown.get(&key) {
                 assert!(known.version() <= entity.version(), "{key:?} went back from {} to {}", known.version(), entity.version());
@@ -145,6 +149,7 @@ impl World {
             self.shown.insert(key, entity);
         }
         self.log.push(read);
+        touched
     }
 
     pub(crate) fn op(&mut self, from: &str, intent: Intent) -> Result<Decided, ErrorBody> {
