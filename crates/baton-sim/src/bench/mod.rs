@@ -3,8 +3,8 @@
 
 pub mod faults;
 pub mod list;
-pub mod open;
 mod logs;
+pub mod open;
 pub mod steps;
 
 use anyhow::Result;
