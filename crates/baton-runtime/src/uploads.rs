@@ -18,6 +18,7 @@ use std::fmt;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -102,6 +103,8 @@ struct Upload {
     progress: Arc<tokio::sync::Mutex<Progress>>,
     /// Whoever writes is told when somebody else comes: mostly the same end, whose former connection died unnoticed.
     wanted: Arc<Notify>,
+    /// How many wait for their turn.
+    waiting: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +161,7 @@ impl Hub {
         let id: UploadId = Ids::new(now, uploads.clock.random()).fresh();
         let head = Head { v: 1, user_id: who.user_id, length, expires_at: now.plus(LIFE_MS), blob: None };
         let path = folder.join(format!("{id}.upload"));
-        let upload = Arc::new(Upload { head, path, progress: Arc::default(), wanted: Arc::default() });
+        let upload = Arc::new(Upload { head, path, progress: Arc::default(), wanted: Arc::default(), waiting: Arc::default() });
         uploads.admit(id, &upload)?;
         let (path, head) = (upload.path.clone(), upload.head.clone());
         if let Err(error) = blocking(move || write_new(&path, &head)).await {
@@ -225,8 +228,14 @@ impl Piece {
 
     /// Resolves when somebody else wants to go on with this upload.
     pub fn superseded(&self) -> impl Future<Output = ()> + Send + 'static {
-        let wanted = Arc::clone(&self.upload.wanted);
-        async move { wanted.notified().await }
+        let (wanted, waiting) = (Arc::clone(&self.upload.wanted), Arc::clone(&self.upload.waiting));
+        async move {
+            // Listening comes before looking, so that whoever came before this piece was listened for counts too.
+            let notified = wanted.notified();
+            if waiting.load(Ordering::SeqCst) == 0 {
+                notified.await;
+            }
+        }
     }
 
     /// Keeps what was taken; it is durable when this returns. With `announced`, only if its digest is that one.
@@ -250,9 +259,26 @@ impl Piece {
     }
 }
 
+/// A place among those who wait for an upload; given up when it is dropped, also by a request that broke off.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn stand(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(waiting))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Upload {
     /// Stops whoever is sending, and waits for the turn.
     async fn turn(&self) -> Result<OwnedMutexGuard<Progress>, ErrorBody> {
+        let _waiting = Waiting::stand(&self.waiting);
         self.wanted.notify_waiters();
         let progress = Arc::clone(&self.progress).lock_owned().await;
         if progress.gone { Err(ErrorBody::not_found("upload")) } else { Ok(progress) }
@@ -282,7 +308,7 @@ impl Uploads {
                         let offset = if head.blob.is_some() { head.length } else { offset };
                         let progress = Progress { offset, blob: head.blob.clone(), gone: false };
                         let progress = Arc::new(tokio::sync::Mutex::new(progress));
-                        known.insert(id, Arc::new(Upload { head, path, progress, wanted: Arc::default() }));
+                        known.insert(id, Arc::new(Upload { head, path, progress, wanted: Arc::default(), waiting: Arc::default() }));
                     }
                     Err(error) => tracing::warn!(path = %path.display(), %error, "an upload can't be read and is left alone"),
                 }
