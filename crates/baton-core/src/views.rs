@@ -71,9 +71,8 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
         touched.extend(state.calls.get(&id).map(|found| call(found, &event.body)));
     }
     touched.extend(request_of(&event.body, state));
-    if touches_session(&event.body) {
-        touched.push(session(state));
-    }
+    // A session's version and time are those of its last event, whatever that was.
+    touched.push(session(state));
     touched
 }
 
@@ -91,26 +90,6 @@ const fn touches_turn(body: &SessionEvent) -> bool {
             | SessionEvent::ModelFinished { .. }
             | SessionEvent::WorkspaceWaited { .. }
             | SessionEvent::WorkspaceGranted { .. }
-    )
-}
-
-/// Messages, facts and notes don't change what a session's line says; everything else may.
-const fn touches_session(body: &SessionEvent) -> bool {
-    !matches!(
-        body,
-        SessionEvent::MessageAdded { .. }
-            | SessionEvent::FactRecorded { .. }
-            | SessionEvent::FactForgotten { .. }
-            | SessionEvent::NoteSet { .. }
-            | SessionEvent::NoteForgotten { .. }
-            | SessionEvent::ConflictRefused { .. }
-            | SessionEvent::ToolPrepared { .. }
-            | SessionEvent::StepStarted { .. }
-            | SessionEvent::StepFinished { .. }
-            | SessionEvent::TaskProgressed { .. }
-            | SessionEvent::TaskConcluded { .. }
-            | SessionEvent::TaskPlanned { .. }
-            | SessionEvent::TaskIntentRevised { .. }
     )
 }
 
