@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 struct Talker {
     pieces: usize,
+    /// Whether it comes to an end.
+    ends: bool,
 }
 
 #[async_trait]
@@ -35,6 +37,9 @@ impl Model for Talker {
     async fn complete(&self, _: &ModelRequest, sink: &mut (dyn DeltaSink + Send)) -> Result<ModelAnswer, ModelError> {
         for _ in 0..self.pieces {
             sink.text("word ");
+        }
+        if !self.ends {
+            std::future::pending::<()>().await;
         }
         Ok(ModelAnswer { text: "word ".repeat(self.pieces), ..ModelAnswer::default() })
     }
@@ -122,7 +127,7 @@ async fn numbers(follower: &mut Subscription, last: u64) -> Vec<u64> {
 
 #[tokio::test]
 async fn a_follower_that_was_overrun_has_every_change_once() {
-    let world = World::new(Some(Arc::new(Talker { pieces: 1500 }))).await;
+    let world = World::new(Some(Arc::new(Talker { pieces: 1500, ends: true }))).await;
     let begun = world.head().await;
     let mut follower = world.hub.subscribe(world.who, world.session, Some(begun)).await.unwrap();
     world.note(0).await;
@@ -132,6 +137,22 @@ async fn a_follower_that_was_overrun_has_every_change_once() {
     let head = world.head().await;
     assert!(head > begun + 5);
     assert_eq!(numbers(&mut follower, head).await, (begun + 1..=head).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_follower_that_was_overrun_by_mere_words_is_not_left_behind() {
+    let world = World::new(Some(Arc::new(Talker { pieces: 1500, ends: false }))).await;
+    let begun = world.head().await;
+    let mut follower = world.hub.subscribe(world.who, world.session, Some(begun)).await.unwrap();
+    // It has read all there was, and waits for word.
+    world.note(0).await;
+    assert_eq!(numbers(&mut follower, begun + 1).await, [begun + 1]);
+    let mut watching = world.hub.subscribe(world.who, world.session, None).await.unwrap();
+    world.operate(json!({"intent": "say", "payload": {"text": "Tell me a lot."}})).await;
+    while !matches!(next(&mut watching).await, SubscriptionItem::Delta { .. }) {}
+    // No change comes after the words by which its gap could be noticed.
+    let head = world.head().await;
+    assert_eq!(numbers(&mut follower, head).await, (begun + 2..=head).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,7 +204,7 @@ async fn a_wait_that_is_given_up_loses_nothing() {
 /// A view takes what fits a frame, and pages of history bring everything before it, each bounded too.
 #[tokio::test]
 async fn long_messages_are_all_there_in_a_bounded_view_and_bounded_pages() {
-    let world = World::new(Some(Arc::new(Talker { pieces: 1 }))).await;
+    let world = World::new(Some(Arc::new(Talker { pieces: 1, ends: true }))).await;
     for number in 0..24 {
         world.say(&format!("{number} {}", "x".repeat(30_000))).await;
     }
