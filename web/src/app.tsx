@@ -3,13 +3,14 @@ import { BatonClient, HubError } from "@baton/sdk";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { ClientContext, WordsContext, type Words } from "./context.tsx";
 import { capabilities, clientType } from "./device.ts";
+import type { Arrival } from "./route.ts";
 import { firstLanguage, rememberLanguage, tagOf, translator } from "./i18n/index.ts";
 import { Console } from "./views/console.tsx";
 import { Pairing } from "./views/pairing.tsx";
 
 type Phase = { at: "loading" } | { at: "unreachable"; error: HubError } | { at: "pairing" } | { at: "ready" };
 
-export function App({ invitation }: { invitation: string | null }) {
+export function App({ arrival }: { arrival: Arrival }) {
   const [language, setLanguage] = useState(firstLanguage);
   const [client, setClient] = useState<BatonClient | null>(null);
   const [phase, setPhase] = useState<Phase>({ at: "loading" });
@@ -41,14 +42,17 @@ export function App({ invitation }: { invitation: string | null }) {
     };
   }, []);
 
-  const look = useCallback(async () => {
-    if (!client) return;
+  /** Whether the hub knows this browser. */
+  const look = useCallback(async (): Promise<boolean> => {
+    if (!client) return false;
     try {
       const paired = await client.paired();
       if (paired) client.connect();
       setPhase({ at: paired ? "ready" : "pairing" });
+      return paired;
     } catch (error) {
       setPhase({ at: "unreachable", error: error instanceof HubError ? error : new HubError("unreachable", String(error), "", 0) });
+      return true;
     }
   }, [client]);
 
@@ -75,10 +79,10 @@ export function App({ invitation }: { invitation: string | null }) {
     <WordsContext value={words}>
       {client && phase.at === "ready" ? (
         <ClientContext value={client}>
-          <Console />
+          <Console pairing={arrival.pairing} />
         </ClientContext>
       ) : client && phase.at === "pairing" ? (
-        <Pairing client={client} invitation={invitation} onPaired={() => void look()} />
+        <Pairing client={client} invitation={arrival.invitation} pairing={arrival.pairing} onPaired={look} />
       ) : phase.at === "unreachable" ? (
         <main className="lone" role="alert">
           <h1>{words.t("unreachable")}</h1>

@@ -1,6 +1,6 @@
 /** What every part of the screen needs: the client, the words, and the moment to draw again. */
 import type { BatonClient, DeviceView } from "@baton/sdk";
-import { createContext, useContext, useSyncExternalStore } from "react";
+import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import type { Language, Translate } from "./i18n/index.ts";
 
 export interface Words {
@@ -42,9 +42,26 @@ export function useMedia(query: string): boolean {
 }
 
 /** List and session fit side by side. */
-export const useTwoRooms = (): boolean => useMedia("(min-width: 820px)");
-/** The plan fits beside them. */
-export const useThreeRooms = (): boolean => useMedia("(min-width: 1180px)");
+export const useTwoRooms = (): boolean => useMedia("(min-width: 1024px)");
+/** The plan fits beside the conversation: where the list leaves room for it, or where there is no list. */
+export const usePlanRoom = (): boolean => useMedia("(min-width: 1180px), (min-width: 820px) and (max-width: 1023px)");
+/** Sessions stand as a board of columns. */
+export const useBoard = (): boolean => useMedia("(min-width: 700px) and (max-width: 1023px)");
+
+/** The time, moving on once a minute and when the page is shown again, so that nothing says "now" for hours. */
+export function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const tick = () => setNow(Date.now());
+    const timer = setInterval(tick, 30_000);
+    document.addEventListener("visibilitychange", tick);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", tick);
+    };
+  }, []);
+  return now;
+}
 
 export function findDevice(client: BatonClient, deviceId: string | null | undefined): DeviceView | undefined {
   return deviceId ? client.devices?.find((device) => device.device_id === deviceId) : undefined;

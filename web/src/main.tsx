@@ -1,12 +1,14 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
-import { takeInvitation } from "./route.ts";
+import { takeArrival } from "./route.ts";
 import "./styles/base.css";
 import "./styles/layout.css";
+import "./styles/list.css";
+import "./styles/sheet.css";
 import "./styles/timeline.css";
 import "./styles/cards.css";
 
 // Before anything else is drawn or requested.
-const invitation = takeInvitation();
+const arrival = takeArrival();
 const root = document.getElementById("root");
-if (root) createRoot(root).render(<App invitation={invitation} />);
+if (root) createRoot(root).render(<App arrival={arrival} />);

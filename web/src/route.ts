@@ -24,17 +24,28 @@ export function useRoute(): Route {
   return parseRoute(hash);
 }
 
-/**
- * The invitation that the address carries, taken out of it at once: it must not stay in the history, a bookmark or a
- * picture of the screen.
- */
-export function takeInvitation(): string | null {
-  const found = /^#invite=(.+)$/.exec(location.hash)?.[1];
-  if (found === undefined) return null;
-  history.replaceState(null, "", location.pathname);
-  try {
-    return decodeURIComponent(found);
-  } catch {
-    return found;
-  }
+/** What a link or a QR code brought here: an invitation for this browser, or the code of another device that asks to be let in. */
+export interface Arrival {
+  invitation: string | null;
+  pairing: string | null;
 }
+
+/**
+ * Taken out of the address at once: an invitation must not stay in the history, a bookmark or a picture of the screen, and a code is
+ * looked at once.
+ */
+export function takeArrival(): Arrival {
+  const [, kind, value] = /^#(invite|pair)=(.+)$/.exec(location.hash) ?? [];
+  if (kind === undefined || value === undefined) return { invitation: null, pairing: null };
+  history.replaceState(null, "", location.pathname);
+  let plain = value;
+  try {
+    plain = decodeURIComponent(value);
+  } catch {
+    // Not encoded, or damaged; the hub will say so.
+  }
+  return kind === "invite" ? { invitation: plain, pairing: null } : { invitation: null, pairing: plain };
+}
+
+/** The link in the QR code that a new device shows: a trusted device that opens it sees what asks, and decides. */
+export const pairingLink = (code: string): string => `${location.origin}/#pair=${encodeURIComponent(code)}`;

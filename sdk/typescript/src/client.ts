@@ -8,6 +8,7 @@ import { Hub, HubError } from "./hub.ts";
 import { Outbox } from "./outbox.ts";
 import { SessionState } from "./session_state.ts";
 import { openStorage, type Storage } from "./storage.ts";
+import { openTabs, type Tabs } from "./tabs.ts";
 import {
   PROTOCOL_VERSION,
   type Capabilities,
@@ -29,6 +30,8 @@ export interface ClientOptions {
   /** The hub's origin, empty for the page's own. */
   base?: string;
   storage?: Storage;
+  /** The other tabs of this browser. */
+  tabs?: Tabs;
   /** For ends without a browser's cookies: how requests and the socket carry their credentials. */
   fetch?: typeof fetch;
   openSocket?: OpenSocket;
@@ -56,6 +59,8 @@ export class BatonClient {
   welcome: Welcome | null = null;
   info: HubInfo | null = null;
   sessions: readonly SessionSummary[] | null = null;
+  /** Where the list of sessions goes on; `null` at its end. */
+  sessionsBefore: string | null = null;
   devices: readonly DeviceView[] | null = null;
   /** Open offers of sessions to this device, by the handoff's id. */
   readonly offers = new Map<HandoffId, HandoffOffer>();
@@ -74,20 +79,27 @@ export class BatonClient {
   #resumed = new Set<SessionId>();
   #announced = false;
   #againTimer: ReturnType<typeof setTimeout> | undefined;
+  #listing: Promise<void> | null = null;
+  #listAgain = false;
 
   static async start(options: ClientOptions): Promise<BatonClient> {
     const storage = options.storage ?? (await openStorage());
-    const client = new BatonClient(options, storage);
+    const client = new BatonClient(options, storage, options.tabs ?? openTabs());
     await Promise.all([client.outbox.load(), client.drafts.load()]);
     return client;
   }
 
-  private constructor(options: ClientOptions, storage: Storage) {
+  private constructor(options: ClientOptions, storage: Storage, tabs: Tabs) {
     this.#options = options;
     this.#storage = storage;
     this.hub = new Hub(options.base, options.fetch);
-    this.outbox = new Outbox(storage);
-    this.drafts = new Drafts(storage);
+    this.outbox = new Outbox(storage, tabs);
+    this.drafts = new Drafts(storage, tabs);
+    tabs.listen((message) => {
+      if (message.about === "entry") this.outbox.adopt(message.entry);
+      else if (message.about === "gone") this.outbox.forget(message.operationId, message.reply);
+      else this.drafts.adopt(message.place, message.text);
+    });
     this.#link = new Connection(this.hub, socketUrl(options.base), {
       hello: () => this.#hello(),
       heartbeat: () => this.#heartbeat(),
@@ -105,6 +117,11 @@ export class BatonClient {
     return () => this.#listeners.delete(listener);
   };
   getRevision = (): number => this.revision;
+
+  /** Whether what is typed here survives a reload. */
+  get durable(): boolean {
+    return this.#storage.durable;
+  }
 
   /** Whether this device is paired with the hub. Throws when the hub can't be reached. */
   async paired(): Promise<boolean> {
@@ -134,6 +151,12 @@ export class BatonClient {
     let state = this.#states.get(sessionId);
     if (!state) this.#states.set(sessionId, (state = new SessionState(sessionId)));
     return state;
+  }
+
+  /** Asks for a session again that couldn't be shown. */
+  tryAgain(sessionId: SessionId): void {
+    this.#subscribeTo(sessionId);
+    this.#changed();
   }
 
   /** Follows a session live until the returned function is called. */
@@ -194,11 +217,38 @@ export class BatonClient {
     this.#changed();
   }
 
-  async refreshSessions(): Promise<void> {
-    await this.#quietly(async () => {
-      this.sessions = (await this.hub.sessions()).sessions;
+  /** The newest sessions anew, beside older ones that were loaded. However often it is asked for, one request is out at a time. */
+  refreshSessions(): Promise<void> {
+    if (this.#listing) {
+      this.#listAgain = true;
+      return this.#listing;
+    }
+    this.#listing = this.#list().finally(() => {
+      this.#listing = null;
     });
+    return this.#listing;
   }
+
+  async #list(): Promise<void> {
+    do {
+      this.#listAgain = false;
+      await this.#quietly(async () => {
+        const page = await this.hub.sessions();
+        const older = this.sessions && this.sessions.length > page.sessions.length;
+        this.sessions = merged(page.sessions, older ? (this.sessions ?? []) : []);
+        if (!older) this.sessionsBefore = page.next ?? null;
+      });
+    } while (this.#listAgain);
+  }
+
+  async loadMoreSessions(): Promise<void> {
+    if (this.sessionsBefore === null) return;
+    const page = await this.hub.sessions(this.sessionsBefore);
+    this.sessions = merged(this.sessions ?? [], page.sessions);
+    this.sessionsBefore = page.next ?? null;
+    this.#changed();
+  }
+
   /** Takes an offered session over, or leaves it where it is. */
   async answerOffer(offer: { handoff_id: HandoffId; session_id: SessionId }, accept: boolean): Promise<Reply | null> {
     if (this.epochOf(offer.session_id) === undefined) await this.refreshSessions();
@@ -237,6 +287,7 @@ export class BatonClient {
     this.outbox.clear();
     this.drafts.clear();
     this.sessions = null;
+    this.sessionsBefore = null;
     this.devices = null;
     await this.#storage.clear();
     this.#changed();
@@ -270,6 +321,7 @@ export class BatonClient {
 
   #subscribeTo(sessionId: SessionId): void {
     const state = this.state(sessionId);
+    state.trouble = null;
     // An answer under way comes whole with the subscription.
     state.overlay.clear();
     this.#link.send({ type: "subscribe", session_id: sessionId, ...(state.loaded ? { after: state.cursor } : {}) });
@@ -325,9 +377,13 @@ export class BatonClient {
       case "changed":
         void (frame.what === "devices" ? this.refreshDevices() : this.refreshSessions());
         break;
-      case "error":
-        this.trouble = HubError.of(frame.error);
+      case "error": {
+        const state = frame.session_id == null ? undefined : this.#states.get(frame.session_id);
+        // A session that never came can't be shown: that is said where it would stand.
+        if (state && !state.loaded) state.trouble = frame.error;
+        else this.trouble = HubError.of(frame.error);
         break;
+      }
       default:
         // Frames for devices that act, and those of a newer hub.
         break;
@@ -402,6 +458,12 @@ export class BatonClient {
       for (const listener of this.#listeners) listener();
     });
   }
+}
+
+/** Newest first; of two of one id the first counts. */
+function merged(first: readonly SessionSummary[], second: readonly SessionSummary[]): SessionSummary[] {
+  const known = new Set(first.map((one) => one.session_id));
+  return [...first, ...second.filter((one) => !known.has(one.session_id))].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
 }
 
 function socketUrl(base: string | undefined): string {

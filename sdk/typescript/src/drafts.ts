@@ -1,5 +1,6 @@
 /** Text that is being written, one draft per session, kept until the hub has acknowledged what became of it. */
 import type { Storage } from "./storage.ts";
+import { ALONE, type Tabs } from "./tabs.ts";
 
 const PREFIX = "draft/";
 
@@ -7,9 +8,11 @@ export class Drafts {
   #storage: Storage;
   #texts = new Map<string, string>();
   #listeners = new Set<() => void>();
+  #tabs: Tabs;
 
-  constructor(storage: Storage) {
+  constructor(storage: Storage, tabs: Tabs = ALONE) {
     this.#storage = storage;
+    this.#tabs = tabs;
   }
 
   async load(): Promise<void> {
@@ -36,6 +39,14 @@ export class Drafts {
       this.#texts.set(place, text);
       void this.#storage.put(PREFIX + place, text).catch(() => undefined);
     }
+    this.#tabs.tell({ about: "draft", place, text });
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Another tab of this device has written it. */
+  adopt(place: string, text: string): void {
+    if (text === "") this.#texts.delete(place);
+    else this.#texts.set(place, text);
     for (const listener of this.#listeners) listener();
   }
 

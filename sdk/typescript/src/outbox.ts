@@ -6,6 +6,7 @@
  */
 import { uuidv7 } from "./id.ts";
 import type { Storage } from "./storage.ts";
+import { ALONE, type Tabs } from "./tabs.ts";
 import { needsEpoch, PROTOCOL_VERSION, type ErrorBody, type ErrorCode, type Intent, type Operation, type Reply, type SessionId } from "./types.ts";
 
 export type EntryState =
@@ -29,6 +30,9 @@ export interface OutboxEntry {
 
 const PREFIX = "outbox/";
 
+/** What another tab wrote down is left to it for this long. */
+const ELSEWHERE_MS = 6_000;
+
 /** Refused because the session has moved: the user's text is still good, but only the user can say so. */
 const HELD: readonly ErrorCode[] = ["stale_epoch", "transferring"];
 /** Passing troubles of the hub: the same id goes out again by itself. */
@@ -40,9 +44,13 @@ export class Outbox {
   #listeners = new Set<() => void>();
   #waiters = new Map<string, (reply: Reply | null) => void>();
   #snapshot: readonly OutboxEntry[] = [];
+  #tabs: Tabs;
+  /** Entries that another tab brings out, and until when that is left to it. */
+  #elsewhere = new Map<string, number>();
 
-  constructor(storage: Storage) {
+  constructor(storage: Storage, tabs: Tabs = ALONE) {
     this.#storage = storage;
+    this.#tabs = tabs;
   }
 
   /** Takes up what an earlier page left behind. */
@@ -90,6 +98,7 @@ export class Outbox {
     // On the disk before it is on the wire: a page that dies in between still knows what it asked for.
     await this.#write(entry);
     this.#entries.set(operationId, entry);
+    this.#tabs.tell({ about: "entry", entry });
     this.#tell();
     return { operationId, settled };
   }
@@ -98,7 +107,7 @@ export class Outbox {
   due(): Operation[] {
     const due: Operation[] = [];
     for (const entry of this.list()) {
-      if (entry.state !== "waiting") continue;
+      if (entry.state !== "waiting" || (this.#elsewhere.get(entry.operation.operation_id) ?? 0) > Date.now()) continue;
       due.push(entry.operation);
       this.#entries.set(entry.operation.operation_id, { ...entry, state: "sent" });
     }
@@ -119,7 +128,7 @@ export class Outbox {
     const error = reply.error ?? null;
     // A remembered outcome may be a refusal: a duplicate with an error is that refusal again.
     if (!error) {
-      await this.#remove(reply.operation_id);
+      await this.#remove(reply.operation_id, reply);
     } else if (error.code === "needs_confirmation") {
       await this.#set({ ...entry, state: "unconfirmed", error });
       return;
@@ -156,13 +165,31 @@ export class Outbox {
     };
     // The new one is written before the old one goes: a crash between the two must not lose the text.
     await this.#set({ operation, state: "waiting", error: null, queuedAt: entry.queuedAt });
-    if (!keeps) await this.#remove(operationId);
+    if (!keeps) await this.#remove(operationId, null);
   }
 
   /** The user takes it back. What has already gone out may still take effect; only what has not is sure to be cancelled. */
   async discard(operationId: string): Promise<void> {
-    await this.#remove(operationId);
+    await this.#remove(operationId, null);
     this.#waiters.get(operationId)?.(null);
+    this.#waiters.delete(operationId);
+  }
+
+  /** Another tab has written an entry. It brings it out itself; only when it doesn't, because it is gone, this one does. */
+  adopt(entry: OutboxEntry): void {
+    const id = entry.operation.operation_id;
+    this.#elsewhere.set(id, Date.now() + ELSEWHERE_MS);
+    this.#entries.set(id, entry.state === "sent" ? { ...entry, state: "waiting" } : entry);
+    this.#tell();
+    // Looked at again once the other tab had its time.
+    setTimeout(() => this.#elsewhere.delete(id) && this.#tell(), ELSEWHERE_MS);
+  }
+
+  /** Another tab has settled an entry, or the user discarded it there. */
+  forget(operationId: string, reply: Reply | null): void {
+    this.#elsewhere.delete(operationId);
+    if (this.#entries.delete(operationId)) this.#tell();
+    this.#waiters.get(operationId)?.(reply);
     this.#waiters.delete(operationId);
   }
 
@@ -183,11 +210,15 @@ export class Outbox {
   /** A full or broken disk must not keep the user from speaking: the entry then lives as long as the page. */
   async #write(entry: OutboxEntry): Promise<void> {
     await this.#storage.put(PREFIX + entry.operation.operation_id, entry).catch(() => undefined);
+    // Taken back or settled while it was being written.
+    if (this.#entries.get(entry.operation.operation_id) === entry) this.#tabs.tell({ about: "entry", entry });
   }
 
-  async #remove(id: string): Promise<void> {
+  async #remove(id: string, reply: Reply | null): Promise<void> {
     if (!this.#entries.delete(id)) return;
+    this.#elsewhere.delete(id);
     this.#tell();
+    this.#tabs.tell({ about: "gone", operationId: id, reply });
     await this.#storage.remove(PREFIX + id).catch(() => undefined);
   }
 

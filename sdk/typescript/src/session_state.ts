@@ -8,6 +8,7 @@ import {
   SESSION_EVENT_TYPES,
   type Change,
   type EntityView,
+  type ErrorBody,
   type History,
   type SessionEntity,
   type SessionId,
@@ -32,6 +33,8 @@ export class SessionState {
   /** Where the timeline goes on backwards; `null` at its beginning. */
   historyBefore: number | null = null;
   loaded = false;
+  /** Why the hub can't show this session; `null` while it can. */
+  trouble: ErrorBody | null = null;
   readonly overlay = new Overlay();
   /** Transient words of running calls. */
   readonly progress = new Map<string, string>();
@@ -76,6 +79,7 @@ export class SessionState {
     for (const entity of view.entities) this.#upsert(entity, view.seq);
     this.cursor = view.seq;
     this.loaded = true;
+    this.trouble = null;
     this.revision += 1;
   }
 

@@ -29,8 +29,57 @@ export class MemoryStorage implements Storage {
 
 /** Opens the best storage that works here; it never fails, for an end must run in private windows too. */
 export async function openStorage(name = "baton"): Promise<Storage> {
+  return new GuardedStorage(await openBest(name));
+}
+
+/** Some browsers neither open a database in private windows nor say so. */
+const OPEN_MS = 2_000;
+
+/** What can no longer be stored lives as long as the page, and `durable` says so. */
+export class GuardedStorage implements Storage {
+  #inner: Storage;
+  #memory = new MemoryStorage();
+  #failed = false;
+
+  constructor(inner: Storage) {
+    this.#inner = inner;
+  }
+  get durable(): boolean {
+    return this.#inner.durable && !this.#failed;
+  }
+  async entries(prefix: string): Promise<[string, unknown][]> {
+    const stored = (await this.#try(() => this.#inner.entries(prefix))) ?? [];
+    const kept = await this.#memory.entries(prefix);
+    return [...new Map([...stored, ...kept])];
+  }
+  async put(key: string, value: unknown): Promise<void> {
+    if ((await this.#try(async () => (await this.#inner.put(key, value), true))) === undefined) await this.#memory.put(key, value);
+    else await this.#memory.remove(key);
+  }
+  async remove(key: string): Promise<void> {
+    await this.#memory.remove(key);
+    await this.#try(() => this.#inner.remove(key));
+  }
+  async clear(): Promise<void> {
+    await this.#memory.clear();
+    await this.#try(() => this.#inner.clear());
+  }
+  async #try<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch {
+      this.#failed = true;
+      return undefined;
+    }
+  }
+}
+
+async function openBest(name: string): Promise<Storage> {
   try {
-    if (typeof indexedDB !== "undefined") return new IndexedStorage(await openDatabase(name));
+    if (typeof indexedDB !== "undefined") {
+      const database = await Promise.race([openDatabase(name), new Promise<null>((resolve) => setTimeout(() => resolve(null), OPEN_MS))]);
+      if (database) return new IndexedStorage(database);
+    }
   } catch {
     // Some browsers offer IndexedDB and refuse it in private windows.
   }

@@ -523,6 +523,10 @@ export type Operation = {
   | {
       intent: "say";
       payload: {
+        /**
+         * Files that go with the message, uploaded before (D6).
+         */
+        attachments?: Attachment[];
         delivery?: Delivery;
         selection?: Selection | null;
         text: string;
@@ -679,6 +683,7 @@ export type SessionEvent =
     }
   | {
       data: {
+        attachments?: Attachment[];
         message_id: MessageId;
         role: Role;
         selection?: Selection | null;
@@ -1158,6 +1163,24 @@ export interface Sender {
   name: string;
 }
 /**
+ * A file that goes with a message (D6). Its bytes are a blob of the user's, uploaded before.
+ */
+export interface Attachment {
+  /**
+   * Its size. The hub sets it from the blob, whatever an end wrote.
+   */
+  bytes?: number;
+  digest: Digest;
+  /**
+   * Such as `text/plain` or `image/png`. The hub looks at the bytes before it shows a model an image.
+   */
+  media_type: string;
+  /**
+   * What it is called, for people and for the agent; no path.
+   */
+  name: string;
+}
+/**
  * What a workspace looked like at a moment: the commit, if any, and a digest of uncommitted changes.
  */
 export interface Baseline {
@@ -1463,6 +1486,7 @@ export interface TurnEntity {
 }
 export interface MessageEntity {
   at: Timestamp;
+  attachments?: Attachment[];
   created_seq: number;
   id: MessageId;
   role: Role;
@@ -1905,6 +1929,13 @@ export interface Problem {
  * Tokens of one model call, as the provider counted them (R3).
  */
 export interface Usage {
+  /**
+   * How many of these the provider had kept from an earlier request, which costs less.
+   */
+  cached_input_tokens?: number;
+  /**
+   * All that the model read, whether the provider kept it from before or not.
+   */
   input_tokens: number;
   output_tokens: number;
 }

@@ -29,7 +29,8 @@ before(async () => {
   writeFileSync(join(workspace, "README.md"), "# Orchard\n\nApples.\n");
   const port = await freePort();
   origin = `http://127.0.0.1:${port}`;
-  const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...environment } = process.env;
+  const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...rest } = process.env;
+  const environment = { ...rest, BATON_LOCAL_MODELS: "none" };
   hub = spawn(program, ["--json", "up", "--data", join(directory, "data"), "--listen", `127.0.0.1:${port}`, "--workspace", workspace], {
     env: environment,
     stdio: ["ignore", "pipe", "ignore"],

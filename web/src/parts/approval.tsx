@@ -1,17 +1,17 @@
 /** The card on which the user allows or refuses a call: exactly what, where, how risky and why. */
-import { makeVisible, type ApprovalEntity, type OutboxEntry } from "@baton/sdk";
-import { useContext, useMemo, useState } from "react";
+import { makeVisible, type ApprovalEntity, type OutboxEntry, type Sender } from "@baton/sdk";
+import { useContext, useMemo, useState, type FormEvent } from "react";
 import { findDevice, SessionContext, useClient, useWords } from "../context.tsx";
-import { deviceName } from "../format.ts";
+import { clock, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { Icon } from "./icons.tsx";
 import { Trouble } from "./trouble.tsx";
 import { measure, Verbatim } from "./verbatim.tsx";
 import { argumentsText } from "./call.tsx";
 
-export function ApprovalCard({ approval }: { approval: ApprovalEntity }) {
+export function ApprovalCard({ approval, askedBy }: { approval: ApprovalEntity; askedBy?: Sender | undefined }) {
   const client = useClient();
-  const { t } = useWords();
+  const { t, language } = useWords();
   const [read, setRead] = useState(false);
   const { binding, state } = approval;
   const open = state === "open";
@@ -25,16 +25,22 @@ export function ApprovalCard({ approval }: { approval: ApprovalEntity }) {
   if (!open) {
     const who = approval.decided_by ? makeVisible(deviceName(approval.decided_by, t)) : "";
     return (
-      <div className="card settled" data-testid="approval" data-state={state} data-id={approval.id}>
+      <div className="settled" data-testid="approval" data-state={state} data-id={approval.id}>
         <Icon name={state === "approved" ? "check" : "cross"} />
         <p>
           {t(`approval_${state}` as Key, { name: who })}
-          {state === "voided" && approval.reason && <span className="quiet"> · {makeVisible(approval.reason)}</span>}
+          {approval.decided_at && <> · <time dateTime={approval.decided_at}>{clock(approval.decided_at, language)}</time></>}
+          {state === "voided" && approval.reason && <> · {makeVisible(approval.reason)}</>}
         </p>
       </div>
     );
   }
 
+  const facts: [Key, string | undefined, boolean][] = [
+    ["approval_directory", binding.directory ?? undefined, true],
+    ["approval_device", device && deviceName(device, t), false],
+    ["approval_asked_by", askedBy && deviceName(askedBy, t), false],
+  ];
   return (
     <section
       className="card asks"
@@ -44,7 +50,7 @@ export function ApprovalCard({ approval }: { approval: ApprovalEntity }) {
       data-id={approval.id}
       data-open-card="true"
       tabIndex={-1}
-      aria-label={t("approval_title")}
+      aria-label={`${t("approval_title")} ${t(`risk_${binding.risk}` as Key)}`}
     >
       <header className="card-head">
         <Icon name="shield" />
@@ -54,18 +60,12 @@ export function ApprovalCard({ approval }: { approval: ApprovalEntity }) {
       {binding.risk_reason && <p className="reason">{makeVisible(binding.risk_reason)}</p>}
       <Verbatim text={exact} open={read} onOpen={() => setRead(true)} label={t("approval_command")} />
       <dl className="where-what">
-        {binding.directory && (
-          <div>
-            <dt>{t("approval_directory")}</dt>
-            <dd><code>{makeVisible(binding.directory)}</code></dd>
+        {facts.map(([key, value, code]) => value && (
+          <div key={key}>
+            <dt>{t(key)}</dt>
+            <dd>{code ? <code>{makeVisible(value)}</code> : makeVisible(value)}</dd>
           </div>
-        )}
-        {device && (
-          <div>
-            <dt>{t("approval_device")}</dt>
-            <dd>{makeVisible(deviceName(device, t))}</dd>
-          </div>
-        )}
+        ))}
       </dl>
       {approval.workspace_changed && (
         <p className="changed"><Icon name="alert" /> {t("approval_changed")}</p>
@@ -80,10 +80,18 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
   const client = useClient();
   const { t } = useWords();
   const sessionId = useContext(SessionContext);
+  const [explains, setExplains] = useState(false);
+  const [why, setWhy] = useState("");
   const decide = (decision: "approve" | "reject") => {
     const ask = () => client.outbox.add({ intent: "confirm", payload: { approval_id: approval.id, decision } }, { sessionId });
     // A refused earlier answer is in the way of nothing: it is replaced.
-    void (entry ? client.outbox.discard(entry.operation.operation_id).then(ask) : ask());
+    return entry ? client.outbox.discard(entry.operation.operation_id).then(ask) : ask();
+  };
+  /** The reason is read at the next step, which begins with the refusal. */
+  const refuse = async (event: FormEvent) => {
+    event.preventDefault();
+    if (why.trim() !== "") await client.ask({ intent: "say", payload: { text: why.trim(), delivery: "steer" } }, sessionId);
+    await decide("reject");
   };
   if (entry?.state === "unconfirmed") {
     const id = entry.operation.operation_id;
@@ -91,23 +99,47 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
       <div className="again" data-testid="confirm-step">
         <p><strong>{t("approval_confirm_title")}</strong> {entry.error && makeVisible(entry.error.message)}</p>
         <div className="card-actions">
-          <button type="button" className="danger" data-testid="confirm-yes" onClick={() => void client.outbox.confirm(id)}>{t("approval_confirm")}</button>
           <button type="button" data-testid="confirm-no" onClick={() => void client.outbox.discard(id)}>{t("approval_not_yet")}</button>
+          <button type="button" className="danger" data-testid="confirm-yes" onClick={() => void client.outbox.confirm(id)}>{t("approval_confirm")}</button>
         </div>
       </div>
     );
   }
   const pending = entry?.state === "waiting" || entry?.state === "sent";
+  const dangerous = approval.binding.risk === "dangerous";
+  const approve = (
+    <button key="approve" type="button" className={dangerous ? "risky" : "primary"} data-testid="approve" disabled={pending || unread} aria-keyshortcuts="y" onClick={() => void decide("approve")}>
+      {t("approve")}
+    </button>
+  );
+  const reject = (
+    <button key="reject" type="button" data-testid="reject" disabled={pending} aria-keyshortcuts="n" onClick={() => void decide("reject")}>
+      {t("reject")}
+    </button>
+  );
+  if (explains && !pending) {
+    return (
+      <form className="again" onSubmit={(event) => void refuse(event)}>
+        <label>
+          <span className="quiet small">{t("reject_why")}</span>
+          <input value={why} autoFocus data-testid="reject-why" enterKeyHint="send" maxLength={2_000} onChange={(event) => setWhy(event.target.value)} />
+        </label>
+        <div className="card-actions">
+          <button type="submit" className="primary" data-testid="reject-because" disabled={why.trim() === ""}>{t("reject_send")}</button>
+          <button type="button" onClick={() => setExplains(false)}>{t("cancel")}</button>
+        </div>
+      </form>
+    );
+  }
   return (
     <>
       {entry?.error && !pending && <Trouble error={entry.error} />}
       {unread && <p className="quiet small">{t("approval_read_first")}</p>}
       <div className="card-actions">
-        <button type="button" className="primary" data-testid="approve" disabled={pending || unread} onClick={() => decide("approve")}>
-          {t("approve")}
-        </button>
-        <button type="button" data-testid="reject" disabled={pending} onClick={() => decide("reject")}>
-          {t("reject")}
+        {/* What can't be taken back isn't the first thing under a thumb or a key. */}
+        {dangerous ? [reject, approve] : [approve, reject]}
+        <button type="button" className="quiet-button because" data-testid="reject-explain" disabled={pending} onClick={() => setExplains(true)}>
+          {t("reject_because")}
         </button>
       </div>
       {pending && <p className="meta" role="status">{t(entry.state === "sent" ? "approval_sending" : "approval_waiting_link")}</p>}

@@ -1,9 +1,9 @@
 /** Calm lines that say how things are: the link, the model, who holds the session. */
 import { makeVisible, type SessionState } from "@baton/sdk";
+import { useEffect, useState } from "react";
 import { findDevice, useClient, useWords } from "../context.tsx";
-import { deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
-import { ContinueOn, useTransferWords } from "./handoff.tsx";
+import { ContinueHere, ContinueOn, useTransferWords } from "./handoff.tsx";
 import { Icon } from "./icons.tsx";
 
 export function ConnectionDot() {
@@ -26,6 +26,51 @@ export function LinkBanner() {
       <span className="pulse" aria-hidden="true" />
       <p>{t(`link_${client.connection}_text`)}</p>
       <button type="button" className="quiet-button" onClick={() => client.wake()}>{t("try_again")}</button>
+    </div>
+  );
+}
+
+/** Nothing that is typed here survives: said once, before it is lost. */
+export function StorageBanner() {
+  const client = useClient();
+  const { t } = useWords();
+  const [dismissed, setDismissed] = useState(false);
+  if (client.durable || dismissed) return null;
+  return (
+    <div className="banner" data-testid="not-kept" role="status">
+      <p>{t("not_kept")}</p>
+      <button type="button" className="quiet-button" onClick={() => setDismissed(true)}>{t("understood")}</button>
+    </div>
+  );
+}
+
+/** The hub was started anew and may bring another page than the one that is open: then it says so, and loads it when asked. */
+export function UpgradeBanner() {
+  const client = useClient();
+  const { t } = useWords();
+  const [newer, setNewer] = useState(false);
+  const incarnation = client.info?.incarnation;
+  useEffect(() => {
+    if (incarnation === undefined) return;
+    let ended = false;
+    void fetch("/", { cache: "no-store" }).then((answer) => answer.text()).then(
+      (page) => {
+        const own = [...document.scripts].map((script) => script.getAttribute("src")).filter((source) => source !== null);
+        const theirs = /<script[^>]*\ssrc="([^"]+)"/.exec(page)?.[1];
+        if (!ended && theirs !== undefined && !own.includes(theirs)) setNewer(true);
+      },
+      // Without a link there is nothing to compare.
+      () => undefined,
+    );
+    return () => {
+      ended = true;
+    };
+  }, [incarnation]);
+  if (!newer) return null;
+  return (
+    <div className="banner" data-tone="good" data-testid="newer-page" role="status">
+      <p>{t("newer_page")}</p>
+      <button type="button" className="quiet-button" onClick={() => location.reload()}>{t("reload")}</button>
     </div>
   );
 }
@@ -70,20 +115,23 @@ export function HolderLine({ state }: { state: SessionState }) {
   if (!session) return null;
   const own = client.welcome?.device_id ?? client.devices?.find((device) => device.own)?.device_id;
   const self = session.holder != null && session.holder === own;
+  const holder = findDevice(client, session.holder);
+  const name = holder ? makeVisible(holder.name) : t("another_device");
   const words = transfer
     ? transfer
     : self
       ? t("holder_self")
       : session.holder == null
         ? t("holder_none")
-        : t("holder_other", { name: makeVisible(deviceName(findDevice(client, session.holder), t)) });
+        : t(holder && !holder.online ? "holder_away" : "holder_other", { name });
   return (
     <div className="holder">
       <p data-testid="holder" data-self={self} data-transfer={transfer !== null} role={transfer ? "status" : undefined}>
         <span className="holder-mark" aria-hidden="true" />
-        {words}
+        <span>{words}</span>
       </p>
       <ContinueOn session={session} />
+      {!self && own !== undefined && !transfer && <ContinueHere session={session} />}
     </div>
   );
 }

@@ -12,15 +12,19 @@ import { Verbatim } from "./verbatim.tsx";
 
 export interface CallRowProps {
   call: CallEntity;
+  /** Those that are settled are part of the row; open ones stand below it. */
   approval: ApprovalEntity | undefined;
   question: QuestionEntity | undefined;
   progress: string | undefined;
   device: DeviceView | undefined;
+  /** The title of the step that the call is about, where it names one. */
+  step: string | undefined;
 }
 
-export const CallRow = memo(function CallRow({ call, approval, question, progress, device }: CallRowProps) {
+export const CallRow = memo(function CallRow({ call, approval, question, progress, device, step }: CallRowProps) {
   const { t } = useWords();
-  const title = callTitle(call.arguments);
+  // What it says at the end is the message below it.
+  const title = call.tool === "finish_task" && call.state === "succeeded" ? "" : step ? makeVisible(step) : callTitle(call.arguments);
   const words = t(`call_${call.state}` as Key);
   const failed = call.state === "failed";
   const notes = [
@@ -29,7 +33,7 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
   ].filter(Boolean);
   return (
     <div className="call-group">
-      <details className="call" data-testid="call" data-tool={call.tool} data-state={call.state} data-id={call.id}>
+      <details className="call" data-testid="call" data-tool={call.tool} data-state={call.state} data-id={call.id} data-inside={call.device_id == null}>
         <summary>
           <span className="call-mark" data-state={call.state}>{markOf(call.state)}</span>
           <span className="call-words">
@@ -40,6 +44,7 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
           <Icon name="chevron" className="turns" />
         </summary>
         <div className="call-body">
+          {call.ended_at && call.started_at && <p className="quiet small">{t("call_took", { time: duration(call.started_at, call.ended_at) })}</p>}
           {notes.length > 0 && <p className="quiet small">{notes.join(" · ")}</p>}
           <h2>{t("call_arguments")}</h2>
           <Verbatim text={argumentsText(call.arguments)} label={t("call_arguments")} />
@@ -58,8 +63,8 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
           {call.error.state_modified === "unknown" && <p className="quiet">{t("state_maybe_changed")}</p>}
         </div>
       )}
-      {approval && <ApprovalCard approval={approval} />}
-      {question && <QuestionCard question={question} />}
+      {approval && approval.state !== "open" && <ApprovalCard approval={approval} />}
+      {question && question.state !== "open" && <QuestionCard question={question} />}
     </div>
   );
 });
@@ -143,6 +148,12 @@ function markOf(state: CallEntity["state"]) {
     default:
       return <span className="spinner" />;
   }
+}
+
+function duration(from: string, to: string): string {
+  const ms = Math.max(0, Date.parse(to) - Date.parse(from));
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
 }
 
 export function argumentsText(value: unknown): string {

@@ -3,12 +3,16 @@ import { makeVisible, type FactEntity } from "@baton/sdk";
 import { useWords } from "../context.tsx";
 import { Icon } from "./icons.tsx";
 
+export function validFacts(facts: FactEntity[], taskId: string): FactEntity[] {
+  return facts.filter((fact) => fact.valid && (fact.scope === "session" || fact.task_id == null || fact.task_id === taskId));
+}
+
 export function Facts({ facts, taskId, unfolded = false }: { facts: FactEntity[]; taskId: string; unfolded?: boolean }) {
   const { t } = useWords();
-  const valid = facts.filter((fact) => fact.valid && (fact.scope === "session" || fact.task_id == null || fact.task_id === taskId));
+  const valid = validFacts(facts, taskId);
   if (valid.length === 0) return null;
   return (
-    <details className="facts" data-testid="facts" open={unfolded}>
+    <details className="panel facts" data-testid="facts" open={unfolded}>
       <summary>
         <span>{t("facts")}</span>
         <span className="plan-count">{valid.length}</span>

@@ -11,11 +11,14 @@ export function GoOn({ state }: { state: SessionState }) {
   const { task, mayGoOn } = rest;
   const asked = client.outbox.list().find((one) => one.operation.intent === "resume" && one.operation.session_id === state.id);
   const pending = asked?.state === "waiting" || asked?.state === "sent";
-  const reason = task.last_error ? makeVisible(task.last_error) : t(task.phase === "paused" ? "rest_paused" : "rest_waits");
+  // The hub has mostly said it in a message just above.
+  const error = task.last_error?.trim();
+  const said = error !== undefined && state.all("message").some((message) => message.role === "hub" && (message.text.includes(error) || error.includes(message.text.trim())));
+  const reason = error && !said ? makeVisible(error) : t(task.phase === "failed" ? "rest_failed" : task.phase === "paused" ? "rest_paused" : "rest_waits");
   return (
     <div className="go-on" data-testid="go-on" data-phase={task.phase}>
       <p>
-        {task.phase === "failed" && <strong>{t("state_failed")}. </strong>}
+        {task.phase === "failed" && error && !said && <strong>{t("state_failed")}. </strong>}
         {reason}
       </p>
       {mayGoOn && client.info?.model != null && (

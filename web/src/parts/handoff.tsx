@@ -41,6 +41,27 @@ export function ContinueOn({ session }: { session: SessionEntity }) {
   );
 }
 
+/** A follower takes the session over without saying anything. */
+export function ContinueHere({ session }: { session: SessionEntity }) {
+  const client = useClient();
+  const { t } = useWords();
+  const asked = client.outbox.list().find((one) => one.operation.intent === "take_over" && one.operation.session_id === session.id);
+  const pending = asked?.state === "waiting" || asked?.state === "sent";
+  if (client.devices?.find((device) => device.own)?.trust === "guest") return null;
+  return (
+    <button
+      type="button"
+      className="quiet-button continue-on"
+      data-testid="continue-here"
+      disabled={pending}
+      // Somebody may be working there: that the user asks for it here, in so many words, is what counts.
+      onClick={() => void client.ask({ intent: "take_over", payload: { force: true } }, session.id)}
+    >
+      {t("continue_here")}
+    </button>
+  );
+}
+
 function Targets({ devices, onChoose, onClose }: { devices: DeviceView[]; onChoose: (device: DeviceView) => void; onClose: () => void }) {
   const { t } = useWords();
   const dialog = useRef<HTMLDialogElement>(null);

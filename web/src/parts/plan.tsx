@@ -1,47 +1,95 @@
-/** The plan of a task: how far it is, in a line and a bar, and its steps. */
-import { makeVisible, type FactEntity, type TaskEntity } from "@baton/sdk";
+/** What stands beside the conversation, or above it where there is no room: the plan, the facts, the files that were changed. */
+import { makeVisible, type SessionState, type TaskEntity } from "@baton/sdk";
+import { useMemo } from "react";
+import { changedFiles } from "../changes.ts";
 import { useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
-import { Facts } from "./facts.tsx";
+import { Changes } from "./changed_files.tsx";
+import { Facts, validFacts } from "./facts.tsx";
 import { Icon } from "./icons.tsx";
 
-export function Plan({ task, facts, unfolded = false }: { task: TaskEntity; facts: FactEntity[]; unfolded?: boolean }) {
+/** Beside the conversation: one section under another, each can be folded. */
+export function Beside({ state, task }: { state: SessionState; task: TaskEntity }) {
+  const { t } = useWords();
+  return (
+    <aside className="beside" id="beside" aria-label={t("beside")}>
+      <details className="panel plan" open data-state={task.state}>
+        <PlanSummary task={task} />
+        <PlanBody task={task} />
+      </details>
+      <Facts facts={state.all("fact")} taskId={task.id} unfolded />
+      <Changes calls={state.all("call")} taskId={task.id} unfolded />
+    </aside>
+  );
+}
+
+/** Above the conversation: a line and a bar, and all of it when it is opened. Nothing where it would only repeat the title. */
+export function PlanOnTop({ state, task }: { state: SessionState; task: TaskEntity }) {
+  const steps = task.steps ?? [];
+  const facts = validFacts(state.all("fact"), task.id).length;
+  const calls = state.all("call");
+  const files = useMemo(() => changedFiles(calls, task.id).length, [calls, task.id]);
+  if (steps.length === 0 && facts === 0 && files === 0) return null;
+  return (
+    <div className="plan-top">
+      <details className="panel plan" data-state={task.state}>
+        <PlanSummary task={task} />
+        <PlanBody task={task} />
+        <Facts facts={state.all("fact")} taskId={task.id} />
+        <Changes calls={calls} taskId={task.id} />
+      </details>
+    </div>
+  );
+}
+
+function PlanSummary({ task }: { task: TaskEntity }) {
   const { t } = useWords();
   const steps = task.steps ?? [];
   const done = steps.filter((step) => step.status === "done").length;
-  const line = makeVisible(task.line) || makeVisible(task.title);
   return (
-    <details className="plan" open={unfolded} data-state={task.state}>
-      <summary>
-        <span className="plan-line">{line}</span>
-        {steps.length > 0 && <span className="plan-count">{t("plan_steps", { done, all: steps.length })}</span>}
-        <Icon name="chevron" className="turns" />
-        <progress max={100} value={task.progress} aria-label={`${t("plan")} ${task.progress} %`} />
-      </summary>
-      <div className="plan-body">
-        {task.core_intent.goal && (
-          <p className="goal">
-            <span className="quiet small">{t("goal")}</span> {makeVisible(task.core_intent.goal)}
-          </p>
-        )}
-        {steps.length > 0 && (
-          <ol className="steps">
-            {steps.map((step) => (
-              <li key={step.step_id} data-testid="plan-step" data-status={step.status}>
-                <span className="tick" role="img" aria-label={t(`step_${step.status}` as Key)}>
-                  {step.status === "done" && <Icon name="check" />}
-                </span>
-                <span>
-                  {makeVisible(step.title)}
-                  {step.conclusion && <span className="conclusion">{makeVisible(step.conclusion)}</span>}
-                </span>
-              </li>
-            ))}
-          </ol>
-        )}
-        {task.last_error && <p className="plan-error">{makeVisible(task.last_error)}</p>}
-        {facts.length > 0 && <Facts facts={facts} taskId={task.id} />}
-      </div>
-    </details>
+    <summary>
+      <span className="plan-line">{makeVisible(task.line) || makeVisible(task.title)}</span>
+      {steps.length > 0 && <span className="plan-count">{t("plan_steps", { done, all: steps.length })}</span>}
+      <Icon name="chevron" className="turns" />
+      {steps.length > 0 && <progress max={100} value={task.progress} aria-label={`${t("plan")} ${task.progress} %`} />}
+    </summary>
+  );
+}
+
+function PlanBody({ task }: { task: TaskEntity }) {
+  const { t } = useWords();
+  const { goal, constraints = [], acceptance = [] } = task.core_intent;
+  return (
+    <div className="plan-body">
+      {goal && goal !== task.line && <Intent label="goal" text={goal} />}
+      {constraints.length > 0 && <Intent label="constraints" text={constraints.join(" · ")} />}
+      {acceptance.length > 0 && <Intent label="acceptance" text={acceptance.join(" · ")} />}
+      {(task.steps ?? []).length > 0 && (
+        <ol className="steps">
+          {(task.steps ?? []).map((step) => (
+            <li key={step.step_id} data-testid="plan-step" data-status={step.status}>
+              <span className="tick" role="img" aria-label={t(`step_${step.status}` as Key)}>
+                {step.status === "done" && <Icon name="check" />}
+              </span>
+              <span>
+                {makeVisible(step.title)}
+                {step.conclusion && <span className="conclusion">{makeVisible(step.conclusion)}</span>}
+                {step.product && <span className="conclusion"><code>{makeVisible(step.product)}</code></span>}
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+      {task.last_error && <p className="plan-error">{makeVisible(task.last_error)}</p>}
+    </div>
+  );
+}
+
+function Intent({ label, text }: { label: Key; text: string }) {
+  const { t } = useWords();
+  return (
+    <p className="goal">
+      <span className="quiet small">{t(label)}</span> {makeVisible(text)}
+    </p>
   );
 }

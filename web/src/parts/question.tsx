@@ -20,7 +20,7 @@ export function QuestionCard({ question }: { question: QuestionEntity }) {
   if (question.state !== "open") {
     const who = question.answered_by ? makeVisible(deviceName(question.answered_by, t)) : "";
     return (
-      <div className="card settled" data-testid="question" data-state={question.state} data-id={question.id}>
+      <div className="settled" data-testid="question" data-state={question.state} data-id={question.id}>
         <Icon name={question.state === "answered" ? "check" : "cross"} />
         <div>
           <p className="quiet small">{makeVisible(question.text)}</p>

@@ -5,6 +5,7 @@ import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type
 import { flushSync } from "react-dom";
 import { findDevice, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
+import { ApprovalCard } from "./approval.tsx";
 import { CallRow } from "./call.tsx";
 import { Icon } from "./icons.tsx";
 import { currentTask, readings, restOf } from "../rest.ts";
@@ -125,7 +126,10 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     const stay = () => {
       if (atEnd.current) element.scrollTop = element.scrollHeight;
     };
-    const watch = new ResizeObserver(stay);
+    const watch = new ResizeObserver(() => {
+      stay();
+      element.closest<HTMLElement>(".talk")?.style.setProperty("--gutter", `${element.offsetWidth - element.clientWidth}px`);
+    });
     watch.observe(content.current);
     watch.observe(element);
     stay();
@@ -191,6 +195,46 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
   const silent = answering.length > 0 || doing === "idle" || doing === "awaiting_user" || (doing === "error" && restOf(state) !== null);
   const activity = silent ? null : doing;
 
+  /** The title of the step that a call names. */
+  function stepOf(call: CallEntity): string | undefined {
+    const id = (call.arguments as { step_id?: unknown } | null)?.step_id;
+    return typeof id === "string" ? state.get("task", call.task_id)?.steps?.find((step) => step.step_id === id)?.title : undefined;
+  }
+
+  /** Calls that follow one another stand in one box, until one of them has a card that waits for the user. */
+  function rowsOf(list: Item[]): ReactNode[] {
+    const rows: ReactNode[] = [];
+    let calls: ReactNode[] = [];
+    let first = "";
+    const close = () => {
+      if (calls.length > 0) rows.push(<div key={`calls-${first}`} className="calls">{calls}</div>);
+      calls = [];
+    };
+    for (const item of list) {
+      if (item.kind !== "call") {
+        close();
+        rows.push(row(item));
+        continue;
+      }
+      if (calls.length === 0) first = item.key;
+      calls.push(row(item));
+      const approval = state.get("approval", item.it.approval_id);
+      const question = state.get("question", item.it.question_id);
+      if (approval?.state !== "open" && question?.state !== "open") continue;
+      close();
+      if (approval?.state === "open") rows.push(<ApprovalCard key={approval.id} approval={approval} askedBy={state.all("message").find((message) => message.turn_id === approval.binding.turn_id && message.role === "user")?.sender ?? undefined} />);
+      if (question?.state === "open") rows.push(<QuestionCard key={question.id} question={question} />);
+    }
+    close();
+    return rows;
+  }
+
+  /** The hub has said in a message why the turn ended: the line doesn't say it again. */
+  const said = (turn: TurnEntity): boolean => {
+    const reason = turn.reason?.trim() ?? "";
+    return reason === "" || state.all("message").some((message) => message.role === "hub" && message.turn_id === turn.id && (message.text.includes(reason) || reason.includes(message.text.trim())));
+  };
+
   function row(item: Item) {
     switch (item.kind) {
       case "message":
@@ -204,6 +248,7 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
             question={state.get("question", item.it.question_id)}
             progress={state.progress.get(item.it.id)}
             device={findDevice(client, item.it.device_id)}
+            step={stepOf(item.it)}
           />
         );
       case "question":
@@ -211,7 +256,7 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
       case "turn":
         return (
           <p key={item.key} className="turn-end" data-testid="turn-end" data-state={item.it.state}>
-            {t(`turn_${item.it.state}` as Key, { reason: makeVisible(item.it.reason ?? "") })}
+            {said(item.it) ? t(`turn_${item.it.state}_said` as Key) : t(`turn_${item.it.state}` as Key, { reason: makeVisible(item.it.reason ?? "") })}
           </p>
         );
       case "unfamiliar":
@@ -230,7 +275,7 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
           {error !== null && <Trouble error={asHubError(error)} onDismiss={() => setError(null)} />}
           {chunksOf(drawn).map(({ number, items: rows }, index, all) => (
             <div key={number} className="chunk" data-far={index < all.length - NEAR_CHUNKS} style={{ containIntrinsicSize: `auto ${rows.length * ROW_REM}rem` }}>
-              {rows.map(row)}
+              {rowsOf(rows)}
             </div>
           ))}
           {answering.map(([id, partial]: [string, PartialAnswer]) => <Answering key={id} partial={partial} />)}

@@ -45,14 +45,24 @@ export function Verbatim({ text, open, onOpen, label }: { text: string; open?: b
   return (
     <div className="code" data-folded={!whole}>
       {whole && <CopyButton text={text} />}
-      <pre aria-label={label}>{whole ? measured.shown : measured.head}</pre>
+      <pre aria-label={label}>{looksLikeDiff(measured.shown) ? <DiffLines text={whole ? measured.shown : measured.head} /> : whole ? measured.shown : measured.head}</pre>
       {!whole && (
         <button type="button" className="fold" onClick={() => { setOwn(true); onOpen?.(); }}>
-          {t("approval_read_all", { count: measured.lines })}
+          {t("approval_read_all", { more: measured.lines - FOLD_LINES })}
         </button>
       )}
     </div>
   );
+}
+
+/** Hunks and nothing else say that a text is a diff: a `-` or `+` alone may begin any line. */
+const looksLikeDiff = (text: string): boolean => /^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@/m.test(text) || /^--- .*\n\+\+\+ /m.test(text);
+
+function DiffLines({ text }: { text: string }) {
+  return text.split("\n").map((line, index) => {
+    const kind = /^(?:---|\+\+\+|@@)/.test(line) ? "head" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "same";
+    return <span key={index} className="diff-line" data-kind={kind}>{line}{"\n"}</span>;
+  });
 }
 
 export function CopyButton({ text }: { text: string }) {

@@ -1,17 +1,19 @@
 /** The user's devices: who they are, how far each is trusted, and the way to add or remove one. */
-import { HubError, makeVisible, type DeviceView, type PairingPreview, type Trust } from "@baton/sdk";
+import { HubError, makeVisible, type DeviceView, type Invitation, type PairingPreview, type Trust } from "@baton/sdk";
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { Icon } from "../parts/icons.tsx";
+import { Scan } from "../parts/scan.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
 
-export function Devices({ onClose }: { onClose: () => void }) {
+/** `code`: a new device's QR code led here. */
+export function Devices({ code, onClose }: { code: string | null; onClose: () => void }) {
   const client = useClient();
   const { t } = useWords();
   const dialog = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<HubError | null>(null);
-  const [approving, setApproving] = useState(false);
+  const [approving, setApproving] = useState(code !== null);
 
   useEffect(() => {
     const element = dialog.current;
@@ -38,7 +40,8 @@ export function Devices({ onClose }: { onClose: () => void }) {
             <Device key={device.device_id} device={device} mayManage={own?.trust === "trusted"} onError={setError} />
           ))}
         </ul>}
-        {own?.trust === "trusted" && <ApproveDevice open={approving} setOpen={setApproving} />}
+        {own?.trust === "trusted" && <ApproveDevice scanned={code} open={approving} setOpen={setApproving} />}
+        {own && own.trust !== "trusted" && approving && <p className="quiet">{t("approve_device_trusted_only")}</p>}
       </div>
     </dialog>
   );
@@ -158,10 +161,11 @@ function Edit({ device, onDone, onError }: { device: DeviceView; onDone: () => v
   );
 }
 
-function ApproveDevice({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
+function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; open: boolean; setOpen: (open: boolean) => void }) {
   const client = useClient();
   const { t } = useWords();
-  const [code, setCode] = useState("");
+  const [code, setCode] = useState(scanned ?? "");
+  const [invites, setInvites] = useState(false);
   const [preview, setPreview] = useState<PairingPreview | null>(null);
   const [busy, setBusy] = useState(false);
   const [done, setDone] = useState<string | null>(null);
@@ -179,10 +183,16 @@ function ApproveDevice({ open, setOpen }: { open: boolean; setOpen: (open: boole
     }
   }
 
+  const lookUp = () => attempt(async () => setPreview(await client.hub.previewPairing(tidyCode(code))));
   const look = (event: FormEvent) => {
     event.preventDefault();
-    void attempt(async () => setPreview(await client.hub.previewPairing(tidyCode(code))));
+    void lookUp();
   };
+  // A scanned code is looked up at once; it is still the user who lets the device in.
+  useEffect(() => {
+    if (scanned) void lookUp();
+    // Once, for the code that the page was opened with.
+  }, []);
   const approve = (trust: Trust) =>
     attempt(async () => {
       if (!preview) return;
@@ -243,9 +253,56 @@ function ApproveDevice({ open, setOpen }: { open: boolean; setOpen: (open: boole
             <button type="submit" className="primary" data-testid="approve-check" disabled={busy || tidyCode(code).length < 9}>{t("approve_device_check")}</button>
             <button type="button" onClick={() => setOpen(false)}>{t("cancel")}</button>
           </div>
+          {invites ? <Invite /> : (
+            <button type="button" className="quiet-button" data-testid="invite" onClick={() => setInvites(true)}>{t("invite_instead")}</button>
+          )}
         </form>
       )}
     </section>
+  );
+}
+
+/** The other way round: a link that a phone's camera opens. Whoever opens it first is in, so it says what joined. */
+function Invite() {
+  const client = useClient();
+  const { t } = useWords();
+  const [trust, setTrust] = useState<Trust>("standard");
+  const [link, setLink] = useState<Invitation | null>(null);
+  const [error, setError] = useState<HubError | null>(null);
+  // Whoever is there already isn't who joined.
+  const [before] = useState(() => new Set((client.devices ?? []).map((device) => device.device_id)));
+  const joined = (client.devices ?? []).find((device) => !before.has(device.device_id) && !device.revoked_at);
+
+  if (joined) {
+    return (
+      <div className="sure" role="status" data-testid="invite-joined">
+        <p className="good"><Icon name="check" /> {t("approve_device_done", { name: makeVisible(joined.name) })}</p>
+        <button type="button" className="leave" onClick={() => void client.hub.revokeDevice(joined.device_id).then(() => client.refreshDevices(), (caught: unknown) => setError(asHubError(caught)))}>
+          {t("invite_not_mine")}
+        </button>
+        {error && <Trouble error={error} />}
+      </div>
+    );
+  }
+  return (
+    <div className="sure">
+      {error && <Trouble error={error} />}
+      {link ? (
+        <Scan link={link.url} words={t("invite_scan")} copies />
+      ) : (
+        <>
+          <label>
+            <span className="quiet small">{t("device_trust")}</span>
+            <select value={trust} data-testid="invite-trust" onChange={(event) => setTrust(event.target.value as Trust)}>
+              {TRUSTS.map((level) => <option key={level} value={level}>{t(`trust_${level}`)}</option>)}
+            </select>
+          </label>
+          <button type="button" data-testid="invite-show" onClick={() => void client.hub.invite(trust).then(setLink, (caught: unknown) => setError(asHubError(caught)))}>
+            {t("invite_show")}
+          </button>
+        </>
+      )}
+    </div>
   );
 }
 

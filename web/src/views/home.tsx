@@ -1,42 +1,163 @@
 /** The sessions, what needs the user first, and the way to begin a new one. */
 import { HubError, makeVisible, type SessionSummary } from "@baton/sdk";
 import { useState } from "react";
-import { findDevice, useClient, useWords } from "../context.tsx";
+import { findDevice, useBoard, useClient, useNow, useWords } from "../context.tsx";
 import { ago, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { ModelBanner } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
+import { Icon } from "../parts/icons.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
 import { toSession } from "../route.ts";
+import { COLUMNS, EVERYTHING, isFiltered, matches, projectsOf, standingOf, type Filter, type Standing } from "../sessions.ts";
+
+/** With fewer sessions than this there is nothing to look for. */
+const FILTER_FROM = 5;
 
 export function Home({ open }: { open: string | null }) {
   const client = useClient();
   const { t } = useWords();
-  const sessions = [...(client.sessions ?? [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
-  const waiting = sessions.filter((session) => session.waiting > 0);
-  const others = sessions.filter((session) => session.waiting === 0);
+  const board = useBoard();
+  const [filter, setFilter] = useState(EVERYTHING);
+  const all = [...(client.sessions ?? [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+  const sessions = all.filter((session) => matches(session, filter));
+  const waiting = sessions.filter((session) => standingOf(session) === "needs_you");
+  const others = sessions.filter((session) => standingOf(session) !== "needs_you");
+  const filtered = isFiltered(filter);
   return (
-    <nav className="home" aria-label={t("sessions")}>
+    <nav className="home" aria-label={t("sessions")} data-board={board}>
       <ModelBanner />
-      {waiting.length > 0 && <Group title={t("needs_you")} sessions={waiting} open={open} />}
-      {others.length > 0 && <Group title={t("recent")} sessions={others} open={open} />}
+      {(all.length >= FILTER_FROM || filtered) && <Filters filter={filter} onChange={setFilter} />}
+      {client.sessions === null ? (
+        <div className="loading" role="status">
+          <span className="unseen">{t("sessions_loading")}</span>
+          {[0, 1, 2].map((each) => <span key={each} className="bone row" aria-hidden="true" />)}
+        </div>
+      ) : board && all.length > 0 ? (
+        <div className="board">
+          {COLUMNS.map((column) => (
+            <Group
+              key={column.key}
+              name={column.key}
+              title={t(column.key)}
+              sessions={sessions.filter((session) => column.standings.includes(standingOf(session)))}
+              open={open}
+              always
+            />
+          ))}
+        </div>
+      ) : (
+        <>
+          <Group name="needs_you" title={t("needs_you")} sessions={waiting} open={open} />
+          <Group name="recent" title={t("recent")} sessions={others} open={open} />
+        </>
+      )}
       {client.sessions?.length === 0 && (
         <div className="nothing">
           <p>{t("no_sessions")}</p>
           <p className="quiet">{t("no_sessions_hint")}</p>
         </div>
       )}
+      {filtered && sessions.length === 0 && (
+        <div className="nothing">
+          <p>{t("filter_nothing")}</p>
+          <button type="button" onClick={() => setFilter(EVERYTHING)}>{t("filter_clear")}</button>
+        </div>
+      )}
+      {client.sessionsBefore !== null && <More />}
     </nav>
   );
 }
 
-function Group({ title, sessions, open }: { title: string; sessions: SessionSummary[]; open: string | null }) {
+function Filters({ filter, onChange }: { filter: Filter; onChange: (filter: Filter) => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const chosen = filter.standing !== "" || filter.device !== "" || filter.project !== "";
+  const [more, setMore] = useState(false);
+  const shows = more || chosen;
+  const devices = (client.devices ?? []).filter((device) => !device.revoked_at && device.client_type !== "device");
+  const projects = projectsOf(client.devices ?? []);
+  const standings: Standing[] = ["needs_you", "running", "resting", "failed", "done", "stopped"];
+  const choose = (name: "standing" | "device" | "project", options: [string, string][]) => (
+    <label>
+      <span className="quiet small">{t(`filter_${name}`)}</span>
+      <select value={filter[name]} data-testid={`filter-${name}`} onChange={(event) => onChange({ ...filter, [name]: event.target.value })}>
+        <option value="">{t("filter_any")}</option>
+        {options.map(([value, words]) => <option key={value} value={value}>{words}</option>)}
+      </select>
+    </label>
+  );
   return (
-    <section>
-      <h2 className="group-title">{title}</h2>
-      <ul className="sessions">
-        {sessions.map((session) => <Item key={session.session_id} session={session} open={session.session_id === open} />)}
-      </ul>
+    <search className="filters">
+      <div className="filter-line">
+        <input
+          type="search"
+          id="filter"
+          data-testid="filter"
+          value={filter.words}
+          placeholder={t("filter")}
+          aria-label={t("filter")}
+          autoComplete="off"
+          enterKeyHint="search"
+          onChange={(event) => onChange({ ...filter, words: event.target.value })}
+          onKeyDown={(event) => {
+            if (event.key !== "Escape" || filter.words === "") return;
+            event.stopPropagation();
+            onChange({ ...filter, words: "" });
+          }}
+        />
+        <button type="button" className="icon-button" data-testid="filter-more" data-on={chosen} aria-expanded={shows} aria-label={t("filter_more")} title={t("filter_more")} onClick={() => (shows ? (setMore(false), onChange({ ...EVERYTHING, words: filter.words })) : setMore(true))}>
+          <Icon name="filter" />
+        </button>
+      </div>
+      {shows && (
+        <div className="filter-choices">
+          {choose("standing", standings.map((each) => [each, t(`standing_${each}`)]))}
+          {choose("device", devices.map((device) => [device.device_id, makeVisible(device.name)]))}
+          {projects.length > 0 && choose("project", projects.map((project) => [project.id, `${makeVisible(project.name)} · ${makeVisible(project.device.name)}`]))}
+        </div>
+      )}
+    </search>
+  );
+}
+
+function More() {
+  const client = useClient();
+  const { t } = useWords();
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<HubError | null>(null);
+  return (
+    <>
+      {error && <Trouble error={error} onDismiss={() => setError(null)} />}
+      <button
+        type="button"
+        className="older"
+        data-testid="more-sessions"
+        disabled={busy}
+        onClick={() => {
+          setBusy(true);
+          client.loadMoreSessions().catch((caught: unknown) => setError(asHubError(caught))).finally(() => setBusy(false));
+        }}
+      >
+        {t("older")}
+      </button>
+    </>
+  );
+}
+
+function Group({ name, title, sessions, open, always = false }: { name: string; title: string; sessions: SessionSummary[]; open: string | null; always?: boolean }) {
+  const { t } = useWords();
+  if (sessions.length === 0 && !always) return null;
+  return (
+    <section className="group" data-group={name}>
+      <h2 className="group-title">{title}<span className="group-count" aria-hidden="true">{sessions.length}</span></h2>
+      {sessions.length === 0 ? (
+        <p className="quiet small group-empty">{t("column_empty")}</p>
+      ) : (
+        <ul className="sessions">
+          {sessions.map((session) => <Item key={session.session_id} session={session} open={session.session_id === open} />)}
+        </ul>
+      )}
     </section>
   );
 }
@@ -44,26 +165,31 @@ function Group({ title, sessions, open }: { title: string; sessions: SessionSumm
 function Item({ session, open }: { session: SessionSummary; open: boolean }) {
   const client = useClient();
   const { t, language } = useWords();
-  const working = session.state === "running";
+  const now = useNow();
+  const standing = standingOf(session);
   const holder = findDevice(client, session.holder);
-  const state = session.waiting > 0 ? t("waiting_count", { count: session.waiting }) : t(`state_${session.state}` as Key);
+  const words = session.waiting > 0 ? t("waiting_count", { count: session.waiting }) : t(`standing_${standing}`);
+  const line = makeVisible(session.line);
   return (
     <li>
       <a
         href={toSession(session.session_id)}
         className="session-item"
         data-testid="session-item"
-        data-state={session.waiting > 0 ? "awaiting_input" : session.state}
+        data-state={standing === "needs_you" ? "awaiting_input" : session.state}
+        data-standing={standing}
         aria-current={open ? "page" : undefined}
       >
+        <span className="standing" aria-hidden="true">{standing === "done" && <Icon name="check" />}{standing === "failed" && <Icon name="cross" />}</span>
         <span className="session-title">{makeVisible(session.title) || t("untitled")}</span>
-        <time className="quiet small" dateTime={session.updated_at}>{ago(session.updated_at, language)}</time>
-        <span className="session-line">{makeVisible(session.line)}</span>
+        <time className="quiet small" dateTime={session.updated_at}>{ago(session.updated_at, language, now)}</time>
         <span className="session-foot">
-          <span className="chip" data-state={session.waiting > 0 ? "awaiting_input" : session.state}>{state}</span>
-          {working && session.progress > 0 && <progress max={100} value={session.progress} aria-label={`${session.progress} %`} />}
-          {holder && <span className="quiet small holder-name">{holder.own ? t("you") : t("held_by", { name: makeVisible(holder.name) })}</span>}
+          {/* What the heading above it says already, and a line that only says the words again, are left out. */}
+          {(standing !== "needs_you" || session.waiting > 1 || !line) && <span className="session-words">{words}</span>}
+          {line && line !== words && standing !== "done" && <span className="session-line">{line}</span>}
+          {holder && <span className="holder-name">{holder.own ? t("you") : t("held_by", { name: makeVisible(holder.name) })}</span>}
         </span>
+        {standing === "running" && session.progress > 0 && <progress max={100} value={session.progress} aria-label={`${session.progress} %`} />}
       </a>
     </li>
   );
@@ -74,9 +200,7 @@ export function NewSession() {
   const { t } = useWords();
   const [workspace, setWorkspace] = useState("");
   const [error, setError] = useState<HubError | null>(null);
-  const places = (client.devices ?? [])
-    .filter((device) => !device.revoked_at)
-    .flatMap((device) => (device.workspaces ?? []).map((each) => ({ ...each, on: device })));
+  const places = projectsOf(client.devices ?? []);
 
   async function begin(text: string): Promise<boolean> {
     setError(null);
@@ -113,8 +237,8 @@ export function NewSession() {
           <select value={workspace} onChange={(event) => setWorkspace(event.target.value)}>
             <option value="">{t("new_session_anywhere")}</option>
             {places.map((place) => (
-              <option key={place.workspace_id} value={place.workspace_id}>
-                {`${makeVisible(place.name)} · ${makeVisible(deviceName(place.on, t))}`}
+              <option key={place.id} value={place.id}>
+                {`${makeVisible(place.name)} · ${makeVisible(deviceName(place.device, t))}`}
               </option>
             ))}
           </select>

@@ -3,13 +3,27 @@ import { HubError, type BatonClient, type PairingStarted } from "@baton/sdk";
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useWords } from "../context.tsx";
 import { capabilities, clientType, suggestedName } from "../device.ts";
+import { Ticks } from "../parts/banners.tsx";
 import { Mark } from "../parts/icons.tsx";
+import { Scan } from "../parts/scan.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
+import { pairingLink } from "../route.ts";
 
 const ASK_MS = 1_500;
 
-export function Pairing({ client, invitation, onPaired }: { client: BatonClient; invitation: string | null; onPaired: () => void }) {
+export interface PairingProps {
+  client: BatonClient;
+  invitation: string | null;
+  /** Another device's code, brought here by its QR code, while this browser isn't paired itself. */
+  pairing: string | null;
+  /** The hub has let this browser in; resolves to whether it knows it now. */
+  onPaired: () => Promise<boolean>;
+}
+
+export function Pairing({ client, invitation, pairing, onPaired }: PairingProps) {
   const { t, switchLanguage } = useWords();
+  const [noCookie, setNoCookie] = useState(false);
+  const entered = async () => setNoCookie(!(await onPaired()));
   const [secret, setSecret] = useState(invitation);
   const [name, setName] = useState(suggestedName);
   const [busy, setBusy] = useState(false);
@@ -26,7 +40,8 @@ export function Pairing({ client, invitation, onPaired }: { client: BatonClient;
     try {
       if (secret) {
         await client.hub.claimInvitation(secret, introduction());
-        onPaired();
+        setSecret(null);
+        await entered();
       } else {
         setStarted(await client.hub.startPairing(introduction()));
       }
@@ -49,12 +64,14 @@ export function Pairing({ client, invitation, onPaired }: { client: BatonClient;
         </button>
       </div>
       {started ? (
-        <WaitForApproval client={client} started={started} onPaired={onPaired} onAgain={() => { setStarted(null); void begin(); }} />
+        <WaitForApproval client={client} started={started} onPaired={() => { setStarted(null); void entered(); }} onAgain={() => { setStarted(null); void begin(); }} />
       ) : (
         <form onSubmit={(event) => void begin(event)}>
           <h1>{t("pair_title")}</h1>
           <p className="lead">{t(secret ? "pair_invited" : "pair_uninvited")}</p>
           {error && <Trouble error={error} />}
+          {noCookie && <p className="trouble" role="alert" data-testid="no-cookie">{t("no_cookie")}</p>}
+          {pairing && <p className="notice" role="status">{t("pair_other_first")}</p>}
           <label>
             <span>{t("pair_name")}</span>
             <input
@@ -69,7 +86,7 @@ export function Pairing({ client, invitation, onPaired }: { client: BatonClient;
           <button type="submit" className="primary wide" data-testid="pair-start" disabled={busy || name.trim() === ""}>
             {t(secret ? "pair_start" : "pair_with_code")}
           </button>
-          {!secret && <p className="quiet small">{t("pair_link_hint")}</p>}
+          {!secret && <p className="quiet small"><Ticks text={t("pair_link_hint")} /></p>}
         </form>
       )}
     </main>
@@ -119,6 +136,7 @@ function WaitForApproval({ client, started, onPaired, onAgain }: { client: Baton
       <h1 id="code-title">{t("pair_code_title")}</h1>
       <p className="lead">{t("pair_code_text")}</p>
       <output className="device-code" data-testid="device-code" data-expired={expired}>{started.code}</output>
+      {!expired && <Scan link={pairingLink(started.code)} words={t("pair_code_scan")} />}
       {error && !expired && <Trouble error={error} />}
       {expired ? (
         <>
@@ -128,7 +146,7 @@ function WaitForApproval({ client, started, onPaired, onAgain }: { client: Baton
       ) : (
         <p className="quiet" role="status">
           <span className="pulse" aria-hidden="true" /> {t("pair_code_waiting")}{" "}
-          <span className="small">{t("pair_code_left", { minutes: Math.max(1, Math.ceil((until - now) / 60_000)) })}</span>
+          <span className="small">{t("pair_code_left", { minutes: Math.min(5, Math.max(1, Math.ceil((until - now) / 60_000))) })}</span>
         </p>
       )}
     </section>

@@ -1,15 +1,14 @@
 /** One session, live: where it works, what the plan is, what was said and done, and where the user goes on. */
 import { makeVisible, type Delivery, type SessionId, type SessionState } from "@baton/sdk";
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import { SessionContext, useClient, useThreeRooms, useTwoRooms, useWords } from "../context.tsx";
-import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot } from "../parts/banners.tsx";
+import { SessionContext, useClient, usePlanRoom, useTwoRooms, useWords } from "../context.tsx";
+import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
-import { Facts } from "../parts/facts.tsx";
 import { GoOn } from "../parts/go_on.tsx";
 import { OfferHere } from "../parts/handoff.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Outgoing } from "../parts/outgoing.tsx";
-import { Plan } from "../parts/plan.tsx";
+import { Beside, PlanOnTop } from "../parts/plan.tsx";
 import { Timeline, type TimelineHandle } from "../parts/timeline.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { WorkspaceBar } from "../parts/workspace_bar.tsx";
@@ -22,20 +21,14 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   const state = client.state(sessionId);
   const session = state.session;
   const twoRooms = useTwoRooms();
-  const threeRooms = useThreeRooms();
+  const planRoom = usePlanRoom();
   const [cardInView, setCardInView] = useState(false);
   const timeline = useRef<TimelineHandle>(null);
 
   useEffect(() => client.follow(sessionId), [client, sessionId]);
 
-  const title = makeVisible(session?.title ?? "") || t("untitled");
-  useEffect(() => {
-    document.title = `${title} · Baton`;
-    return () => {
-      document.title = "Baton";
-    };
-  }, [title]);
-
+  const listed = client.sessions?.find((one) => one.session_id === sessionId);
+  const title = makeVisible(session?.title ?? listed?.title ?? "") || t(state.trouble ? "session" : "untitled");
   const turn = state.all("turn").find((each) => !each.ended_at);
   const task = currentTask(state);
   const own = client.welcome?.device_id;
@@ -48,57 +41,93 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   }
 
   return (
-    <main className="stage session">
+    <main className="stage session" data-following={following}>
       <header className="bar">
         {!twoRooms && (
           <a href={toHome} className="icon-button back" aria-label={t("back")}>
             <Icon name="back" />
           </a>
         )}
-        <h1 className="bar-title">{title}</h1>
+        <h1 className="bar-title" title={title}>{title}</h1>
         {!twoRooms && <ConnectionDot />}
       </header>
       <WorkspaceBar state={state} />
       {elsewhere}
-      {!twoRooms && <LinkBanner />}
+      {!twoRooms && <><LinkBanner /><UpgradeBanner /><StorageBanner /></>}
       {!twoRooms && client.trouble && <Trouble error={client.trouble} onDismiss={() => client.dismissTrouble()} />}
-      <div className="session-body">
-        <div className="talk">
-          {task && !threeRooms && <div className="plan-top"><Plan task={task} facts={state.all("fact")} /></div>}
-          <SessionContext value={sessionId}>
-            <Timeline ref={timeline} state={state} loadOlder={() => client.loadHistory(sessionId)} onCardInView={setCardInView} top={!twoRooms && <ModelBanner />}>
-              <Outgoing sessionId={sessionId} />
-            </Timeline>
-          </SessionContext>
-          <footer className="dock">
-            <NeedsYou count={cardInView ? 0 : (session?.waiting ?? 0)} onShow={() => timeline.current?.toOpenCard()} />
-            <OfferHere state={state} />
-            <GoOn state={state} />
-            <HolderLine state={state} />
-            <Composer
-              place={sessionId}
-              label={t("composer")}
-              placeholder={t(turn ? "composer_running" : following ? "composer_follow" : "composer_placeholder")}
-              onSend={say}
-              delivers={turn !== undefined}
-              stop={
-                turn && {
-                  stopping: turn.state === "stopping",
-                  onStop: () => void client.ask({ intent: "cancel", payload: {} }, sessionId),
+      {state.trouble ? (
+        <Unshown state={state} onAgain={() => client.tryAgain(sessionId)} />
+      ) : (
+        <div className="session-body">
+          <div className="talk">
+            {task && !planRoom && <PlanOnTop state={state} task={task} />}
+            <SessionContext value={sessionId}>
+              <Timeline
+                ref={timeline}
+                state={state}
+                loadOlder={() => client.loadHistory(sessionId)}
+                onCardInView={setCardInView}
+                top={<>{!twoRooms && <ModelBanner />}{!state.loaded && <Loading />}</>}
+              >
+                <Outgoing sessionId={sessionId} />
+              </Timeline>
+            </SessionContext>
+            <footer className="dock">
+              <NeedsYou count={cardInView ? 0 : (session?.waiting ?? 0)} onShow={() => timeline.current?.toOpenCard()} />
+              <OfferHere state={state} />
+              <GoOn state={state} />
+              <HolderLine state={state} />
+              <Composer
+                place={sessionId}
+                label={t("composer")}
+                placeholder={t(turn ? "composer_running" : following ? "composer_follow" : "composer_placeholder")}
+                onSend={say}
+                delivers={turn !== undefined}
+                stop={
+                  turn && {
+                    stopping: turn.state === "stopping",
+                    onStop: () => void client.ask({ intent: "cancel", payload: {} }, sessionId),
+                  }
                 }
-              }
-            />
-          </footer>
+              />
+            </footer>
+          </div>
+          {task && planRoom && <Beside state={state} task={task} />}
         </div>
-        {task && threeRooms && (
-          <aside className="beside" aria-label={t("plan")}>
-            <Plan task={task} facts={[]} unfolded />
-            <Facts facts={state.all("fact")} taskId={task.id} unfolded />
-          </aside>
-        )}
-      </div>
+      )}
       <Announcer state={state} />
     </main>
+  );
+}
+
+/** The hub has this session and can't show it, or has none of this name: why, and the two ways on. */
+function Unshown({ state, onAgain }: { state: SessionState; onAgain: () => void }) {
+  const { t } = useWords();
+  const { trouble } = state;
+  if (!trouble) return null;
+  return (
+    <section className="unshown" data-testid="unshown" data-code={trouble.code} role="alert">
+      <Icon name="alert" />
+      <h2>{t(trouble.code === "not_found" ? "session_unknown" : "session_unshown")}</h2>
+      {trouble.code === "not_found" ? <p className="quiet">{t("session_unknown_hint")}</p> : <Trouble error={trouble} />}
+      <div className="card-actions">
+        <button type="button" className="primary" onClick={onAgain}>{t("try_again")}</button>
+        <a className="button" href={toHome}>{t("back")}</a>
+      </div>
+    </section>
+  );
+}
+
+/** Where the conversation will stand. It comes in late, so that a session that is there at once doesn't flicker. */
+function Loading() {
+  const { t } = useWords();
+  return (
+    <div className="loading" role="status">
+      <span className="unseen">{t("session_loading")}</span>
+      <span className="bone own" aria-hidden="true" />
+      <span className="bone" aria-hidden="true" />
+      <span className="bone short" aria-hidden="true" />
+    </div>
   );
 }
 
@@ -120,4 +149,3 @@ function Announcer({ state }: { state: SessionState }) {
   }, [loaded, messages, waiting, t]);
   return <p className="unseen" role="status" aria-live="polite">{words}</p>;
 }
-

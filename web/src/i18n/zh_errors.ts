@@ -1,0 +1,31 @@
+/** What each of the hub's codes means, in Chinese; the hub's own words, which name the particulars, are English. */
+import type { ErrorCode } from "@baton/sdk";
+
+export const zhErrors: Record<ErrorCode, string> = {
+  stale_epoch: "会话已转到别处，请看最新状态后再发送。",
+  stale_version: "内容已被修改，请看最新版本后再试。",
+  not_holder: "会话由另一台设备持有。",
+  transferring: "会话正在移交，请稍候。",
+  trust_too_low: "这台设备的信任级别不够。",
+  needs_confirmation: "需要再确认一次。",
+  operation_conflict: "同一操作已以不同内容提交过。",
+  illegal_transition: "现在不能这样做。",
+  approval_closed: "这项批准已经处理过了。",
+  approval_mismatch: "要批准的内容已经改变。",
+  question_closed: "这个问题已经回答过了。",
+  too_large: "内容超过上限。",
+  rate_limited: "请求太频繁，请稍后再试。",
+  workspace_busy: "另一个会话正在使用这个工作区。",
+  device_offline: "所需的设备不在线。",
+  no_capability: "没有设备具备所需的能力。",
+  model_unavailable: "模型暂时不可用。",
+  not_found: "找不到。",
+  unauthenticated: "这台设备尚未登录。",
+  forbidden: "不允许这样做。",
+  cursor_too_old: "本地记录太旧，正在重新载入。",
+  shutting_down: "中枢正在关闭，请稍候。",
+  unsupported_version: "页面与中枢的版本不一致，请重新载入。",
+  invalid: "请求无效。",
+  internal: "中枢出现内部错误。",
+  storage_failed: "中枢无法保存，请检查其磁盘。",
+};
