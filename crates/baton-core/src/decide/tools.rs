@@ -1,10 +1,12 @@
+mod bounded;
+
 use super::{answers, devices};
 use crate::context::OfferedTool;
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, ToolCall, Waiting};
 use crate::words;
 use baton_proto::{
-    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, QuestionKind,
+    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
     Reconciliation, Risk, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
 };
 use serde_json::Value;
@@ -67,7 +69,12 @@ pub(super) fn prepared(draft: &mut Draft<'_>, call_id: CallId, device: DeviceId,
     if call.stage != CallStage::Proposed || call.terms.device_id != Some(device) || !call.terms.prepare {
         return;
     }
-    draft.emit(SessionEvent::ToolPrepared { call_id, prepared: Prepared { preview: String::new(), ..prepared.clone() } });
+    let found = Prepared { preview: String::new(), ..prepared.clone() };
+    if let Some(error) = bounded::unstorable(&found) {
+        draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
+        return;
+    }
+    draft.emit(SessionEvent::ToolPrepared { call_id, prepared: found });
     if let Some(error) = prepared.refusal.clone() {
         draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
         return;
@@ -91,19 +98,6 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
     let arguments = call.arguments.to_string();
     // Nobody is asked to approve what isn't shown.
     let preview = prepared.map(|prepared| prepared.preview.clone()).filter(|preview| !preview.trim().is_empty()).unwrap_or(arguments);
-    if preview.len() > MAX_PREVIEW_BYTES {
-        let error = ToolError {
-            code: "too_large_to_show".to_owned(),
-            message: format!(
-                "The call is {} bytes long; only what a person can be shown whole, {MAX_PREVIEW_BYTES} bytes, can be approved.",
-                preview.len()
-            ),
-            hint: "Write it into a file first, or split it.".to_owned(),
-            state_modified: StateModified::No,
-        };
-        draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
-        return;
-    }
     let binding = ApprovalBinding {
         task_id: call.task_id,
         turn_id: call.turn_id,
@@ -120,6 +114,10 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         device_id: call.terms.device_id,
         epoch: draft.state.holder.epoch,
     };
+    if let Some(error) = bounded::refusal(&binding) {
+        draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
+        return;
+    }
     draft.emit(SessionEvent::ApprovalRequested { approval_id: draft.at.ids.fresh(), call_id, binding });
 }
 
@@ -154,7 +152,7 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
         return;
     }
     withdraw_question(draft, &call);
-    match outcome {
+    match &bounded::outcome(outcome) {
         Outcome::Succeeded(result) => {
             let baseline = result.baseline.clone();
             draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() });
@@ -255,8 +253,9 @@ pub(super) fn probed(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, devic
     }
     match finding {
         Finding::Happened { result } => {
+            let result = bounded::result(result);
             let baseline = result.baseline.clone();
-            draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result: result.clone() });
+            draft.emit(SessionEvent::ToolSucceeded { call_id, attempt, result });
             if let Some(baseline) = baseline {
                 devices::workspace_seen(draft, &baseline, Some(call_id));
             }
@@ -265,7 +264,7 @@ pub(super) fn probed(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, devic
             draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::NotHappened });
             draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
         }
-        Finding::Unclear { known } => repeat_or_ask(draft, &call, known),
+        Finding::Unclear { known } => repeat_or_ask(draft, &call, &bounded::sentence(known)),
     }
 }
 

@@ -4,7 +4,8 @@ use crate::world::{World, code, failed, id, interrupted, result, succeeded};
 use baton_core::{CallStage, Command, Effect, Waiting};
 use baton_proto::ErrorCode::{NeedsConfirmation, QuestionClosed, TrustTooLow};
 use baton_proto::{
-    CallState, Decision, Finding, Intent, Outcome, Phase, QuestionKind, Risk, RunningState, SessionEvent, TurnState, UnknownCause,
+    CallState, Decision, Finding, Intent, Outcome, Phase, QuestionKind, Risk, RunningState, SessionEvent, ToolResult, TurnState,
+    UnknownCause,
 };
 use serde_json::json;
 
@@ -326,4 +327,60 @@ fn a_call_that_finishes_while_it_is_stopped_is_told_as_it_was() {
     let request = world.request();
     let told = request.messages.iter().any(|message| matches!(message, baton_proto::ModelMessage::Result { text, .. } if text == "rang"));
     assert!(told, "the resumed agent knows the result");
+}
+
+#[test]
+fn c43_whatever_size_a_device_sends_is_settled_at_once_and_fits_the_log() {
+    let large = |text: &str| ToolResult { content: text.repeat(200_000), bytes: 200_000, ..ToolResult::default() };
+    let changes =
+        (0..5000).map(|number| baton_proto::FileChange { path: format!("file{number}"), before: None, after: None, added: 1, removed: 0 });
+    let error = baton_proto::ToolError {
+        code: "odd".to_owned(),
+        message: "m".repeat(100_000),
+        hint: "h".repeat(100_000),
+        state_modified: baton_proto::StateModified::Yes,
+    };
+    let rows = [
+        ("a long text", Outcome::Succeeded(large("x")), CallState::Succeeded),
+        (
+            "one that grows in JSON",
+            Outcome::Succeeded(ToolResult { content: "\u{1}".repeat(16_000), ..ToolResult::default() }),
+            CallState::Succeeded,
+        ),
+        ("many files", Outcome::Succeeded(ToolResult { changes: changes.collect(), ..ToolResult::default() }), CallState::Succeeded),
+        ("a failure without end", Outcome::Failed { error, result: Some(large("\"")) }, CallState::Failed),
+        ("interrupted in many words", Outcome::Interrupted { known: "k".repeat(200_000) }, CallState::Planned),
+    ];
+    for (name, outcome, state) in rows {
+        let mut world = running("read_file");
+        world.end("read_file", outcome);
+        assert_eq!(world.call("read_file").state(), state, "{name}");
+        for event in &world.log {
+            let size = serde_json::to_string(event).unwrap().len();
+            assert!(size <= baton_proto::MAX_EVENT_BYTES, "{name}: {} takes {size} bytes", baton_proto::EventBody::name(&event.body));
+        }
+        let said = world.log.iter().find_map(|event| match &event.body {
+            SessionEvent::ToolSucceeded { result, .. } => Some(result.content.clone()),
+            _ => None,
+        });
+        assert!(said.is_none_or(|said| said.contains("left out") || said.contains("aren't listed")), "{name}: what is missing is said");
+    }
+    // A card that would be larger than a card may be is refused in words, and the agent goes on.
+    for preview in ["\"".repeat(32_000), "\u{1}".repeat(20_000), "x".repeat(40_000)] {
+        let mut world = World::calling(&[("run_command", json!({"argv": ["sh"]}))]);
+        let call_id = world.call("run_command").id;
+        let prepared = baton_proto::Prepared {
+            risk: Risk::Sensitive,
+            risk_reason: "It asks.".to_owned(),
+            digests: std::collections::BTreeMap::new(),
+            preview,
+            directory: None,
+            refusal: None,
+        };
+        world.run(None, &Command::Prepared { call_id, device: id("laptop"), prepared }).unwrap();
+        let call = world.call("run_command");
+        let fits = world.log.iter().all(|event| serde_json::to_string(event).unwrap().len() <= baton_proto::MAX_EVENT_BYTES);
+        assert!(fits && call.state() == CallState::Failed, "{:?}", call.state());
+        assert!(world.asked_model().is_some());
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails as the test does")]
 
+mod calls;
 mod canary;
 mod device;
 mod door;
@@ -11,6 +12,7 @@ mod limits;
 mod log;
 mod operations;
 mod pairing;
+mod people;
 mod routes;
 mod shutdown;
 mod socket;

@@ -3,7 +3,7 @@ use baton_proto::ErrorCode;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_same_operation_twice_happens_once() {
+async fn c03_c09_the_same_operation_twice_happens_once() {
     let server = Server::start().await;
     let phone = server.phone().await;
     let new = json!({"v": 1, "operation_id": fresh(), "intent": "new_session", "payload": {"title": "One"}});

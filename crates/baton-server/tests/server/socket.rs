@@ -147,7 +147,7 @@ async fn a_dead_link_is_noticed_and_a_quiet_live_one_stays() {
 
 /// Follows a session over many connections, each cut at an arbitrary place, and compares what came with the log.
 #[tokio::test]
-async fn a_stream_over_many_reconnects_is_the_log_without_gap_or_repeat() {
+async fn c17_a_stream_over_many_reconnects_is_the_log_without_gap_or_repeat() {
     let server = Server::start().await;
     let phone = server.phone().await;
     let follower = server.pair(server.user, Trust::Trusted, ClientType::Phone).await;

@@ -40,9 +40,9 @@ fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from(index * 7 % 251).unwrap()).collect()
 }
 
-/// C37, D6.
+/// D6.
 #[tokio::test]
-async fn an_upload_goes_on_where_it_stopped_under_the_next_hub_and_becomes_a_blob() {
+async fn c37_an_upload_goes_on_where_it_stopped_under_the_next_hub_and_becomes_a_blob() {
     let server = Server::start().await;
     let phone = server.phone().await;
     let whole = bytes(3_000_000);

@@ -9,7 +9,7 @@ pub(crate) use socket::{Socket, kind};
 pub(crate) use stream::{Stream, Told};
 
 use baton_proto::{ClientType, DeviceId, ErrorCode, SessionId, Trust, UserId};
-use baton_runtime::{Hub, HubConfig};
+use baton_runtime::{Clock, Hub, HubConfig, SystemClock};
 use baton_server::{Asset, ServerConfig, bind, serve};
 use baton_store::SqliteStore;
 use reqwest::{Client, Method, RequestBuilder, Response};
@@ -58,22 +58,32 @@ impl Server {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), change).await
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), change, Arc::new(SystemClock)).await
+    }
+
+    /// With another clock than the machine's.
+    pub(crate) async fn start_at(clock: Arc<dyn Clock>) -> Self {
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), |_| {}, clock).await
     }
 
     /// Stops, and starts another server over the same data.
-    pub(crate) async fn restarted(mut self) -> Self {
+    pub(crate) async fn restarted(self) -> Self {
+        self.restarted_at(Arc::new(SystemClock)).await
+    }
+
+    /// The same, by another clock.
+    pub(crate) async fn restarted_at(mut self, clock: Arc<dyn Clock>) -> Self {
         let (hub, data) = (Arc::clone(&self.hub), Arc::clone(&self.data));
         self.begin_stop();
         self.stopped().await;
         hub.shut_down("The hub is stopping.").await;
         drop(hub);
-        Self::start_in(data, |_| {}).await
+        Self::start_in(data, |_| {}, clock).await
     }
 
-    async fn start_in(data: Arc<tempfile::TempDir>, change: impl FnOnce(&mut ServerConfig)) -> Self {
+    async fn start_in(data: Arc<tempfile::TempDir>, change: impl FnOnce(&mut ServerConfig), clock: Arc<dyn Clock>) -> Self {
         let store = SqliteStore::open(data.path()).unwrap();
-        let config = HubConfig { uploads_dir: Some(data.path().join("uploads")), ..HubConfig::new("0.0.0-test", None) };
+        let config = HubConfig { uploads_dir: Some(data.path().join("uploads")), clock, ..HubConfig::new("0.0.0-test", None) };
         let hub = Hub::open(store, config).await.unwrap();
         let user = match hub.users().first() {
             Some((id, _)) => *id,
