@@ -11,6 +11,10 @@ use tokio::task::JoinSet;
 /// A tool keeps its own time; one that doesn't is asked to stop this long after it should have ended.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// A tool that was asked to stop ends its processes well within this. One that doesn't stop at all is given up, so that nobody waits for it
+/// for ever (C24).
+const STOPS_WITHIN: Duration = Duration::from_secs(15);
+
 /// The calls that run, and the questions that are being answered. Dropping it stops everything.
 #[derive(Debug, Default)]
 pub(crate) struct Underway {
@@ -59,6 +63,7 @@ impl Underway {
         let running = Call { session_id: call.session_id, cancel: cancel.clone(), stopped: None, joined: Vec::new() };
         self.calls.insert(id, running);
         let patience = Duration::from_secs(u64::from(tool.spec().timeout_s)) + GRACE;
+        let mut asked = signal.clone();
         let run = Run {
             call_id: call.call_id,
             attempt: call.attempt,
@@ -72,11 +77,19 @@ impl Underway {
             let mut task = JoinSet::new();
             let acting = Arc::clone(&tool);
             task.spawn(async move { acting.run(run).await });
-            let outcome = if let Ok(outcome) = tokio::time::timeout(patience, task.join_next()).await {
-                outcome
-            } else {
+            let stop = async {
+                let overdue = tokio::time::timeout(patience, asked.cancelled()).await.is_err();
                 cancel.cancel();
-                task.join_next().await.map(|outcome| outcome.map(|outcome| timed_out(outcome, patience)))
+                overdue
+            };
+            let outcome = tokio::select! {
+                biased;
+                outcome = task.join_next() => outcome,
+                overdue = stop => match tokio::time::timeout(STOPS_WITHIN, task.join_next()).await {
+                    Ok(outcome) if overdue => outcome.map(|outcome| outcome.map(|outcome| timed_out(outcome, patience))),
+                    Ok(outcome) => outcome,
+                    Err(_) => Some(Ok(given_up())),
+                },
             };
             Done::Call(id, whole.keep(&*tool, outcome.and_then(Result::ok).unwrap_or_else(broken)).await)
         });
@@ -171,6 +184,11 @@ fn timed_out(outcome: Outcome, patience: Duration) -> Outcome {
         },
         outcome => outcome,
     }
+}
+
+fn given_up() -> Outcome {
+    let known = format!("It was asked to stop and didn't within {} s, so its device waits for it no longer.", STOPS_WITHIN.as_secs());
+    Outcome::Interrupted { known }
 }
 
 fn broken() -> Outcome {

@@ -1,13 +1,16 @@
 //! Commands that hang, hide, flood, and reach outside (E8, C24, S13–S15).
 
-use crate::processes;
 use crate::support::command::Terminal;
 use crate::support::house::{House, Plan, call, is};
 use crate::support::hub::Unusual;
 use crate::support::workspace::small_project;
+use crate::{calling, processes, rule};
 use baton_proto::{CallState, StateModified, Trust, TurnState};
+use baton_sim::ledger::Ledger;
+use serde_json::json;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,6 +50,28 @@ async fn c24_a_command_that_hangs_is_stopped_from_another_terminal_with_all_its_
         let again = other.run(&["stop", &session.to_string()]).await;
         assert_eq!(again.code, 4, "there is nothing left to stop");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c24_a_tool_that_does_not_stop_is_given_up_and_that_is_said() {
+    let rules =
+        json!([rule("record", 0, calling("record_entry", json!({"text": "entry"}))), rule("go on", 0, json!({"text": "Going on."}))]);
+    let house = House::with_model(rules).await;
+    // The tool waits for an answer that never comes, and listens to nobody meanwhile.
+    let ledger = Ledger::start(Duration::from_hours(1)).await.expect("a ledger");
+    let mut device = house.ledger_device(&ledger).await;
+    let session = house.tell("record it").await;
+    house.until(session, "the call is under way", |view| is(view, "record_entry", CallState::Started)).await;
+    house.terminal.ok(&["stop", &session.to_string()]).await;
+    let view = house.rest(session).await;
+    let stopped = call(&view, "record_entry");
+    assert_eq!(stopped.state, CallState::Cancelled);
+    let reason = stopped.reason.expect("a reason");
+    assert!(reason.contains("Stopped on desk") && reason.contains("didn't within"), "{reason}");
+    let said = house.terminal.run(&["send", "--session", &session.to_string(), "--wait", "go on"]).await;
+    assert_eq!(said.code, 0, "the session isn't held by it: {said:?}");
+    house.all_dialogues_were_valid();
+    device.kill().await.expect("it can be killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

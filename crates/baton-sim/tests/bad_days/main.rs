@@ -1,5 +1,6 @@
-//! Bad days, through the built binary and the real wire: commands that misbehave, hubs that can't start or are cut off, devices that die
-//! in the middle of an effect, and answers that race. What is left is compared with the files, and with an outside record of effects.
+//! Bad days, through the built binary and the real wire: commands that misbehave, hubs that can't start or are cut off, full disks, devices
+//! that die in the middle of an effect, answers that race, and answers that get lost. What is left is compared with the files, and with an
+//! outside record of effects.
 
 #![allow(clippy::expect_used, reason = "a test ends where its world can't be set up")]
 
@@ -7,7 +8,10 @@ mod answers;
 mod canary;
 mod commands;
 mod crashes;
+mod full_disk;
 mod hubs;
+mod sending;
+mod sizes;
 mod slash;
 #[path = "../support/mod.rs"]
 mod support;
