@@ -2,6 +2,7 @@
 //!
 //! It may use the protocol and the client's end of the wire; it must never know how the hub decides.
 
+pub mod backup;
 pub mod device;
 pub mod history;
 pub mod journal;
