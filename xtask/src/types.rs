@@ -80,5 +80,8 @@ fn register(generator: &mut SchemaGenerator) {
         Invitation,
         InvitationRequest,
         InvitationClaim,
+        SessionImport,
+        ExportHead,
+        ExportEnd,
     );
 }

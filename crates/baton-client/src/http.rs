@@ -5,7 +5,7 @@ use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
     AddedUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
     InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
-    PairingStarted, PairingState, Reply, SessionId, SessionList, SessionView, Snapshot, Trust,
+    PairingStarted, PairingState, Reply, SessionId, SessionImport, SessionList, SessionView, Snapshot, Trust,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -174,6 +174,11 @@ impl Http {
     /// `POST /v1/invitations/claim`, by whoever holds the link.
     pub async fn claim_invitation(&self, claim: &InvitationClaim) -> Result<Credentials, ClientError> {
         self.send(Method::POST, &["invitations", "claim"], &[], Some(claim)).await
+    }
+
+    /// `POST /v1/sessions/import`, of a file that was uploaded.
+    pub async fn import_session(&self, import: &SessionImport) -> Result<Reply, ClientError> {
+        self.send(Method::POST, &["sessions", "import"], &[], Some(import)).await
     }
 
     /// `POST /v1/admin/users`, with the token that a hub leaves in its data directory.

@@ -4,6 +4,7 @@
 //! entity views, frames, snapshots, tool and device descriptions, error codes. JSON Schema and TypeScript are generated
 //! from it. It knows nothing of how anything is done: no IO, no clock, no randomness.
 
+mod archive;
 mod device;
 mod digest;
 mod entity;
@@ -21,6 +22,7 @@ mod tool;
 mod visible;
 mod workspace;
 
+pub use archive::*;
 pub use device::*;
 pub use digest::*;
 pub use entity::*;

@@ -43,6 +43,8 @@ impl HubConfig {
 pub struct Hub {
     pub(crate) shared: Arc<Shared>,
     pub(crate) uploads: Uploads,
+    /// Held while a session is imported.
+    pub(crate) importing: tokio::sync::Mutex<()>,
     pairing: Pairing,
     version: String,
 }
@@ -195,7 +197,13 @@ impl Hub {
         for (user, session) in shared.workspaces.open() {
             shared.tell_granted(user, session);
         }
-        Ok(Arc::new(Self { uploads, pairing: Pairing::new(directory, config.clock), shared, version: config.version }))
+        Ok(Arc::new(Self {
+            uploads,
+            pairing: Pairing::new(directory, config.clock),
+            shared,
+            importing: tokio::sync::Mutex::default(),
+            version: config.version,
+        }))
     }
 
     pub fn info(&self) -> HubInfo {

@@ -8,6 +8,7 @@ mod directory;
 mod error;
 mod fit;
 mod hub;
+mod import;
 mod link;
 mod live;
 mod model_call;

@@ -1742,6 +1742,36 @@ export interface ErrorBody {
   message: string;
 }
 /**
+ * The last line of an exported session; without it the file is cut short.
+ */
+export interface ExportEnd {
+  digest: Digest;
+  events: number;
+}
+/**
+ * The first line of an exported session.
+ */
+export interface ExportHead {
+  /**
+   * The format, under a name that tells what the file is.
+   */
+  baton_session: number;
+  /**
+   * How many events follow.
+   */
+  events: number;
+  exported_at: Timestamp;
+  session_id: SessionId;
+  /**
+   * For whoever looks into the file; an import takes the title from the events.
+   */
+  title: string;
+  /**
+   * The Baton that wrote it.
+   */
+  version: string;
+}
+/**
  * `GET /v1/sessions/{id}/history`: older messages and calls, oldest first (H3).
  */
 export interface History {
@@ -1938,6 +1968,13 @@ export interface Usage {
    */
   input_tokens: number;
   output_tokens: number;
+}
+/**
+ * `POST /v1/sessions/import`: a file that was uploaded before becomes a session of the user's.
+ */
+export interface SessionImport {
+  blob: Digest;
+  operation_id: OperationId;
 }
 export interface SessionList {
   /**

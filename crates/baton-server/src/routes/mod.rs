@@ -3,6 +3,7 @@
 mod devices;
 mod health;
 mod hub;
+mod import;
 mod invitations;
 mod operations;
 mod pairings;
@@ -75,6 +76,7 @@ fn table() -> Vec<Route> {
         route("POST", "/v1/signout", Private, post(devices::sign_out)),
         route("GET", "/v1/workspaces", Private, get(workspaces::list)),
         route("GET", "/v1/sessions", Private, get(sessions::list)),
+        route("POST", "/v1/sessions/import", Private, post(import::import)),
         route("GET", "/v1/sessions/{session}", Private, get(sessions::view)),
         route("GET", "/v1/sessions/{session}/snapshot", Private, get(sessions::snapshot)),
         route("GET", "/v1/sessions/{session}/brief", Private, get(sessions::brief)),

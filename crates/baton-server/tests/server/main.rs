@@ -7,6 +7,7 @@ mod canary;
 mod device;
 mod door;
 mod floods;
+mod import;
 mod isolation;
 mod limits;
 mod log;

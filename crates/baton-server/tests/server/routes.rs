@@ -41,6 +41,7 @@ fn the_public_routes_are_these_and_no_others() {
       POST   /v1/signout
       GET    /v1/workspaces
       GET    /v1/sessions
+      POST   /v1/sessions/import
       GET    /v1/sessions/{session}
       GET    /v1/sessions/{session}/snapshot
       GET    /v1/sessions/{session}/brief
