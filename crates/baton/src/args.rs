@@ -58,6 +58,12 @@ pub(crate) enum Command {
     Brief(OfSession),
     /// The whole running state as JSON.
     Snapshot(OfSession),
+    /// Write a session to a file, for keeping or for another hub.
+    Export(Export),
+    /// Bring an exported session into your account. Nothing that was open in it goes on.
+    Import(Import),
+    /// Copy a hub's data to a new directory, while it runs or not.
+    Backup(Backup),
 }
 
 #[derive(Debug, clap::Args)]
@@ -223,6 +229,29 @@ pub(crate) struct Send {
 pub(crate) struct OfSession {
     /// The session.
     pub(crate) id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// The session.
+    pub(crate) id: String,
+    /// The file to write; it must not exist yet. Default: `baton-session-ID.jsonl` here.
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// A file that `baton export` wrote.
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// The directory to make; it must not exist yet.
+    pub(crate) directory: PathBuf,
+    /// The hub's data directory. Default: `baton` in your data directory.
+    #[arg(long, value_name = "DIR", env = "BATON_DATA")]
+    pub(crate) data: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -45,6 +45,26 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes a file that only its owner may read, and that doesn't exist yet. One that can't be written whole is taken away again.
+pub(crate) fn write_private_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::failed(format!("{} can't be written: {error}.", path.display()), "Choose another place, or free some space.")
+    };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(path),
+        _ => failed(error),
+    })?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        failed(error)
+    })
+}
+
+/// Why something isn't written under a name.
+pub(crate) fn exists(path: &Path) -> Failure {
+    Failure::usage(format!("{} exists already.", path.display()), "Choose another name; nothing is overwritten.")
+}
+
 /// This machine's name, for devices that were given none.
 pub(crate) fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -55,6 +55,9 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Resume(resume) => commands::resume::run(resume, profile, &out).await,
         Command::Brief(brief) => commands::read::brief(brief, profile, &out).await,
         Command::Snapshot(snapshot) => commands::read::snapshot(snapshot, profile, &out).await,
+        Command::Export(export) => commands::export::run(export, profile, &out).await,
+        Command::Import(import) => commands::import::run(import, profile, &out).await,
+        Command::Backup(backup) => commands::backup::run(backup, &out).await,
     }
 }
 

@@ -3,7 +3,9 @@
 
 #![allow(clippy::expect_used, reason = "a test ends where its world can't be set up")]
 
+mod backup;
 mod contract;
+mod export_import;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminals;

@@ -2,10 +2,13 @@
 
 pub(crate) mod answer;
 pub(crate) mod approve;
+pub(crate) mod backup;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod events;
+pub(crate) mod export;
 pub(crate) mod hub;
+pub(crate) mod import;
 pub(crate) mod pair;
 pub(crate) mod read;
 pub(crate) mod resume;
