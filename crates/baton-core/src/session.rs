@@ -1,4 +1,4 @@
-use crate::machine::tool_call::ToolCall;
+use crate::machine::tool_call::{GivenUp, ToolCall};
 use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
     ApprovalId, ApprovalState, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, UserId,
@@ -32,6 +32,8 @@ pub struct Session {
     pub turn: Option<Turn>,
     /// Calls of the last turn.
     pub calls: BTreeMap<CallId, ToolCall>,
+    /// Calls that were given up and may have acted all the same, the latest of them: their devices may still say so (C12).
+    pub given_up: BTreeMap<CallId, GivenUp>,
     pub approvals: BTreeMap<ApprovalId, Approval>,
     pub questions: BTreeMap<QuestionId, Question>,
     pub facts: BTreeMap<FactId, Fact>,
@@ -66,6 +68,7 @@ impl Session {
             stack: Vec::new(),
             turn: None,
             calls: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             approvals: BTreeMap::new(),
             questions: BTreeMap::new(),
             facts: BTreeMap::new(),

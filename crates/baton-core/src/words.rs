@@ -134,6 +134,14 @@ pub(crate) fn deadly(language: Language, times: u32) -> String {
     }
 }
 
+pub(crate) fn came_late(language: Language, tool: &str, what: &str) -> String {
+    let shown = json_excerpt(make_visible(what.trim()).trim(), 400);
+    match language {
+        Language::En => format!("'{tool}' was given up before, and took effect after all, as its device reports now: {shown}"),
+        Language::Zh => format!("先前已放弃的 '{tool}' 后来仍然生效,设备现在报告:{shown}"),
+    }
+}
+
 pub(crate) fn expired(language: Language) -> &'static str {
     match language {
         Language::En => "Nobody decided within a day; it is asked anew.",

@@ -431,6 +431,10 @@ pub enum Reconciliation {
     HumanSaysSkip {
         by_device: Sender,
     },
+    /// The call had been given up before its device said how it ended after all.
+    Late {
+        known: String,
+    },
 }
 
 /// What the user wants, kept apart from how it is done (T2, T6).

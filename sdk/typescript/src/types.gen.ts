@@ -658,6 +658,10 @@ export type Reconciliation =
   | {
       by: "human_says_skip";
       by_device: Sender;
+    }
+  | {
+      by: "late";
+      known: string;
     };
 /**
  * What happens in a session (O1).

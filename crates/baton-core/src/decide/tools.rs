@@ -1,9 +1,9 @@
 mod bounded;
 
-use super::{answers, devices};
+use super::{advance, answers, devices};
 use crate::context::OfferedTool;
 use crate::draft::Draft;
-use crate::machine::tool_call::{CallStage, ToolCall, Waiting};
+use crate::machine::tool_call::{CallStage, GivenUp, ToolCall, Waiting};
 use crate::words;
 use baton_proto::{
     ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
@@ -138,6 +138,10 @@ pub(super) fn started(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, devi
 
 /// A device's word on how a call ended. A stale or repeated one changes nothing.
 pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device: DeviceId, outcome: &Outcome) {
+    if let Some(given_up) = draft.state.given_up.get(&call_id).filter(|kept| kept.attempt == attempt && kept.device_id == device).cloned() {
+        came_late(draft, call_id, &given_up, outcome);
+        return;
+    }
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let acting = matches!(
         call.stage,
@@ -182,6 +186,22 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
             draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: result.clone() });
         }
         Outcome::Interrupted { known } => interrupted(draft, call_id, known),
+    }
+}
+
+/// A call was given up, and now its device says that it acted after all: told once, to people and to the agent, and nothing runs again
+/// (C12). The call keeps the result that the agent has read.
+fn came_late(draft: &mut Draft<'_>, call_id: CallId, given_up: &GivenUp, outcome: &Outcome) {
+    let (what, result) = match outcome {
+        Outcome::Succeeded(result) => (&result.content, Some(result)),
+        Outcome::Failed { error, result } if error.state_modified != StateModified::No => (&error.message, result.as_ref()),
+        Outcome::Failed { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted { .. } => return,
+    };
+    let known = words::came_late(draft.state.language, &given_up.tool, what);
+    draft.emit(SessionEvent::ToolReconciled { call_id, attempt: given_up.attempt, finding: Reconciliation::Late { known: known.clone() } });
+    advance::add_hub_message(draft, &known);
+    if let Some(baseline) = result.and_then(|result| result.baseline.clone()) {
+        devices::workspace_seen(draft, &baseline, Some(call_id));
     }
 }
 

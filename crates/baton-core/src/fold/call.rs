@@ -1,7 +1,11 @@
-use crate::machine::tool_call::{CallStage, ToolCall, Waiting};
+use super::joined;
+use crate::machine::tool_call::{CallStage, GivenUp, ToolCall, Waiting};
 use crate::session::Session;
-use baton_proto::{QuestionId, Reconciliation, SessionEvent, Timestamp};
+use baton_proto::{CallId, QuestionId, Reconciliation, SessionEvent, Timestamp};
 use std::sync::Arc;
+
+/// Calls that were given up and are remembered, for a late word of their devices.
+const KEPT_GIVEN_UP: usize = 32;
 
 impl Session {
     pub(super) fn apply_to_call(&mut self, body: &SessionEvent, at: Timestamp) {
@@ -45,6 +49,11 @@ impl Session {
             | SessionEvent::ToolCancelled { call_id, .. } => *call_id,
             _ => return,
         };
+        if let SessionEvent::ToolReconciled { finding: Reconciliation::Late { known }, .. } = body {
+            self.given_up.remove(&call_id);
+            self.workspace_news = joined(self.workspace_news.take(), Some(known.clone()));
+            return;
+        }
         let Some(call) = self.calls.get_mut(&call_id) else { return };
         call.version = seq;
         match body {
@@ -66,11 +75,27 @@ impl Session {
             SessionEvent::ToolReconciled { attempt, finding, .. } => call.reconcile(*attempt, finding),
             SessionEvent::ToolSucceeded { .. } => call.settle(CallStage::Succeeded, at),
             SessionEvent::ToolFailed { .. } => call.settle(CallStage::Failed, at),
-            SessionEvent::ToolCancelled { .. } => call.settle(CallStage::Cancelled, at),
+            SessionEvent::ToolCancelled { .. } => {
+                call.settle(CallStage::Cancelled, at);
+                if let (Some(device_id), attempt @ 1..) = (call.terms.device_id, call.attempt) {
+                    let given_up = GivenUp { device_id, attempt, tool: call.tool.clone(), seq };
+                    self.remember_given_up(call_id, given_up);
+                }
+            }
             SessionEvent::ToolCancelRequested { reason, .. } => {
                 call.stage = CallStage::Cancelling { attempt: call.attempt, reason: reason.clone() };
             }
             _ => {}
+        }
+    }
+}
+
+impl Session {
+    fn remember_given_up(&mut self, call_id: CallId, given_up: GivenUp) {
+        self.given_up.insert(call_id, given_up);
+        while self.given_up.len() > KEPT_GIVEN_UP {
+            let Some(oldest) = self.given_up.iter().min_by_key(|(_, kept)| kept.seq).map(|(id, _)| *id) else { return };
+            self.given_up.remove(&oldest);
         }
     }
 }

@@ -34,6 +34,16 @@ pub struct ToolCall {
     pub ended_at: Option<Timestamp>,
 }
 
+/// A call that was cancelled after it had been planned for a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    pub device_id: DeviceId,
+    pub attempt: u32,
+    pub tool: String,
+    /// When it was given up, as a number of the log.
+    pub seq: u64,
+}
+
 /// Where a call stands (E2). Results aren't kept here: they are in the log and in what ends were shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallStage {

@@ -384,3 +384,37 @@ fn c43_whatever_size_a_device_sends_is_settled_at_once_and_fits_the_log() {
         assert!(world.asked_model().is_some());
     }
 }
+
+#[test]
+fn c12_a_late_success_of_a_call_that_was_given_up_is_told_once_and_runs_nothing() {
+    for another_turn in [false, true] {
+        let mut world = running("ring_bell");
+        let (call_id, attempt) = (world.call("ring_bell").id, world.call("ring_bell").attempt);
+        world.lose("laptop");
+        world.op("phone", Intent::Cancel { task_id: None }).unwrap();
+        if another_turn {
+            world.say("phone", "then knock at the door").unwrap();
+        }
+        let late = |world: &mut World, outcome: Outcome| {
+            let length = world.log.len();
+            world.run(None, &Command::ToolResult { call_id, attempt, device: id("laptop"), outcome }).unwrap();
+            world.log.len() - length
+        };
+        assert_eq!(late(&mut world, interrupted()), 0, "that it was interrupted is no news");
+        assert_eq!(late(&mut world, failed("no_bell")), 0, "nor that it came to nothing");
+        assert!(late(&mut world, succeeded("it rang")) > 0);
+        assert_eq!(late(&mut world, succeeded("it rang")), 0, "told once");
+        let told = world.count(|body| matches!(body, SessionEvent::MessageAdded { role: baton_proto::Role::Hub, text, .. } if text.contains("after all") && text.contains("it rang")));
+        assert_eq!(told, 1);
+        assert_eq!(world.count(|body| matches!(body, SessionEvent::ToolSucceeded { .. })), 0, "a call has one result");
+        assert!(dispatched_anything(&world).is_none());
+        if !another_turn {
+            world.say("phone", "and now?").unwrap();
+        }
+        assert!(format!("{:?}", world.request()).contains("after all"), "the agent reads it at its next step");
+    }
+}
+
+fn dispatched_anything(world: &World) -> Option<Effect> {
+    world.pending().into_iter().find(|effect| matches!(effect, Effect::Dispatch { .. } | Effect::Probe { .. }))
+}
