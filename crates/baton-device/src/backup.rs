@@ -122,7 +122,7 @@ mod tests {
             }
         });
         let mut most = 0;
-        for round in 0..20 {
+        for round in 0..5 {
             let to = directory.path().join(round.to_string());
             make_directory(&to).unwrap();
             back_up(&data, &to).unwrap();
