@@ -196,7 +196,7 @@ mod tests {
     use uuid::Uuid;
 
     fn say(number: u128, text: &str) -> Operation {
-        let intent = Intent::Say { text: text.into(), selection: None, delivery: Delivery::Steer };
+        let intent = Intent::Say { text: text.into(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer };
         Operation::new(OperationId(Uuid::from_u128(number)), Some(SessionId(Uuid::from_u128(99))), intent)
     }
 

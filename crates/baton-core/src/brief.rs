@@ -3,7 +3,7 @@
 use crate::session::Session;
 use crate::views::waiting_on;
 use crate::words::excerpt;
-use baton_proto::{Baseline, Brief, Language, MAX_BRIEF_BYTES, StepStatus, WaitingOn};
+use baton_proto::{Baseline, Brief, Language, MAX_BRIEF_BYTES, StepStatus, WaitingOn, redact};
 use std::fmt::Write as _;
 
 /// How much of each part is said, in bytes and entries.
@@ -74,10 +74,10 @@ fn at_scale(state: &Session, scale: &Scale) -> Brief {
     brief
 }
 
-/// One line of a text, at most `bytes` long. Control characters would take six bytes each on the wire.
+/// One line of a text without what is plainly a secret, at most `bytes` long. Control characters would take six bytes each on the wire.
 fn plain(text: &str, bytes: usize) -> String {
     let line: Vec<_> = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
-    excerpt(&line.join(" "), bytes)
+    excerpt(&redact(&line.join(" ")), bytes)
 }
 
 fn text(language: Language, brief: &Brief) -> String {

@@ -1,6 +1,6 @@
 //! The dialogue as the log has it, read back for the model and never kept in the state (H3).
 
-use baton_proto::{CallId, CalledTool, Event, MessageId, Role, Selection, SessionEvent, Timestamp};
+use baton_proto::{Attachment, CallId, CalledTool, Event, MessageId, Role, Selection, SessionEvent, Timestamp};
 
 /// Event types that the dialogue is made of, for reading them back.
 pub const KINDS: [&str; 6] = ["message_added", "model_started", "model_finished", "tool_succeeded", "tool_failed", "tool_cancelled"];
@@ -12,6 +12,7 @@ pub enum Spoken {
         message_id: MessageId,
         text: String,
         selection: Option<Selection>,
+        attachments: Vec<Attachment>,
         at: Timestamp,
     },
     /// From here on the model has read these.
@@ -32,9 +33,13 @@ pub enum Spoken {
 /// What an event adds to the dialogue, if anything.
 pub fn spoken(event: &Event) -> Option<Spoken> {
     match &event.body {
-        SessionEvent::MessageAdded { message_id, role: Role::User, text, selection, .. } => {
-            Some(Spoken::User { message_id: *message_id, text: text.clone(), selection: selection.clone(), at: event.at })
-        }
+        SessionEvent::MessageAdded { message_id, role: Role::User, text, selection, attachments, .. } => Some(Spoken::User {
+            message_id: *message_id,
+            text: text.clone(),
+            selection: selection.clone(),
+            attachments: attachments.clone(),
+            at: event.at,
+        }),
         SessionEvent::MessageAdded { role: Role::Agent, text, .. } => Some(Spoken::Agent { text: text.clone(), calls: Vec::new() }),
         SessionEvent::ModelStarted { read, .. } if !read.is_empty() => Some(Spoken::Read { messages: read.clone() }),
         SessionEvent::ModelFinished { text, calls, .. } => Some(Spoken::Agent { text: text.clone(), calls: calls.clone() }),

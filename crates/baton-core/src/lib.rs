@@ -26,7 +26,7 @@ pub mod words;
 pub use command::{Command, ModelOutcome, ProposedCall};
 pub use context::{ActingDevice, Context, Ids, OfferedTool, Surroundings};
 pub use decide::{Decided, Rejection, decide, needs_workspace};
-pub use hub_tools::hub_tools;
+pub use hub_tools::{hub_tools, wanted_blob};
 pub use machine::phase::{TRANSITIONS, may_follow};
 pub use machine::tool_call::{CallStage, ToolCall, Waiting};
 pub use machine::{Approval, Fact, Holder, ModelCall, ModelStage, Note, Question, Step, Stop, Task, Transfer, Turn, TurnEnd};
@@ -36,4 +36,4 @@ pub use slash::commands;
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.
-pub const STATE_FORMAT: u32 = 4;
+pub const STATE_FORMAT: u32 = 5;

@@ -7,10 +7,11 @@ use crate::hub_tools::{hub_tools, knows};
 use crate::machine::Task;
 use crate::session::Session;
 use crate::words::excerpt;
-use baton_proto::{CallId, CalledTool, MessageId, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
+use baton_proto::{Attachment, CallId, CalledTool, MessageId, ModelImage, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Bytes of dialogue in one request.
 const DIALOGUE_BYTES: usize = 28 * 1024;
@@ -27,6 +28,10 @@ const FRESH_WIDTHS: [usize; 5] = [64 * 1024, 8 * 1024, 4 * 1024, OLD_RESULT_BYTE
 const OLD_WIDTHS: [usize; 2] = [OLD_RESULT_BYTES, 400];
 /// Bytes of what users said in a row, the last message aside.
 const USER_BYTES: usize = 48 * 1024;
+/// Images that go with a request, the latest of the dialogue.
+const SENT_IMAGES: usize = 6;
+/// What models take as images.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Events of dialogue that are worth reading back for a request.
 pub const DIALOGUE_EVENTS: u32 = 200;
 
@@ -45,7 +50,11 @@ pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequ
     let planned = task_in_hand(state).is_some_and(|task| !task.steps.is_empty());
     // Steps can't be started before there are any; small models try all the same when they are offered it.
     let mut tools: Vec<ModelTool> =
-        hub_tools().into_iter().filter(|tool| planned || !matches!(tool.name.as_str(), "start_step" | "finish_step")).collect();
+        hub_tools().into_iter().filter(|tool| match tool.name.as_str() {
+            "start_step" | "finish_step" => planned,
+            "read_attachment" => !state.attachments.is_empty(),
+            _ => true,
+        }).collect();
     let holder = state.workspace.as_ref().and_then(|workspace| workspace.device_id);
     // The hub performs its own tools itself; a device's of the same name would be offered twice and never be called.
     let offered = at.around.offers.keys().filter(|name| !knows(name)).filter_map(|name| at.around.offer(name, holder));
@@ -176,10 +185,22 @@ fn facts(state: &Session, text: &mut String) {
     }
 }
 
+/// What a user said in one message, with the images that go with it.
+struct UserWords {
+    text: String,
+    images: Vec<ModelImage>,
+}
+
+impl UserWords {
+    const fn text(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
+}
+
 /// One exchange: what the agent said with all its results, or what users said. The unit that is kept or dropped whole.
 enum Exchange {
     Agent { text: String, calls: Vec<(ModelToolCall, String, bool)> },
-    User(Vec<String>),
+    User(Vec<UserWords>),
 }
 
 /// What was said, at the place where it was read: input that waited for a turn's end, or for its next step, stands where the model took it in.
@@ -227,20 +248,30 @@ fn messages(dialogue: &[Spoken], waiting: &BTreeSet<MessageId>) -> Vec<ModelMess
                 agent_spoke(&mut exchanges, text, calls, &results);
                 after_command = false;
             }
-            Spoken::User { text, selection, .. } => {
-                let said = match selection {
+            Spoken::User { text, selection, attachments, .. } => {
+                let mut said = match selection {
                     Some(chosen) => {
                         format!("{text}\n\n[selected in {} lines {}–{}]\n{}", chosen.path, chosen.range.0, chosen.range.1, chosen.text)
                     }
                     None => text.clone(),
                 };
-                user_spoke(&mut exchanges, said);
+                for it in attachments {
+                    let how = if is_image(it) { "an image, shown here where the model can see" } else { "read it with read_attachment" };
+                    let _ = write!(said, "\n\n[attached: {} ({}, {} bytes; {how})]", it.name, it.media_type, it.bytes);
+                }
+                let image = |it: &&Attachment| is_image(it);
+                let images = attachments.iter().filter(image).map(|it| ModelImage {
+                    digest: it.digest.clone(),
+                    media_type: it.media_type.clone(),
+                    bytes: Arc::default(),
+                });
+                user_spoke(&mut exchanges, UserWords { text: said, images: images.collect() });
                 after_command |= text.starts_with('/');
             }
             // What a slash command brought; no call of the agent's asked for it, and the agent should know what the user saw.
             Spoken::Result { call_id, text, failed } if after_command && !made.contains(call_id) => {
                 let how = if *failed { "the command failed" } else { "the command's result" };
-                user_spoke(&mut exchanges, format!("[{how}]\n{}", cut(text, OLD_RESULT_BYTES)));
+                user_spoke(&mut exchanges, UserWords::text(format!("[{how}]\n{}", cut(text, OLD_RESULT_BYTES))));
                 after_command = false;
             }
             Spoken::Result { .. } | Spoken::Read { .. } => {}
@@ -274,7 +305,11 @@ fn agent_spoke(exchanges: &mut Vec<Exchange>, text: &str, calls: &[CalledTool], 
     }
 }
 
-fn user_spoke(exchanges: &mut Vec<Exchange>, said: String) {
+fn is_image(it: &Attachment) -> bool {
+    IMAGE_TYPES.contains(&it.media_type.as_str())
+}
+
+fn user_spoke(exchanges: &mut Vec<Exchange>, said: UserWords) {
     match exchanges.last_mut() {
         Some(Exchange::User(texts)) => texts.push(said),
         _ => exchanges.push(Exchange::User(vec![said])),
@@ -329,13 +364,20 @@ fn keep_latest(exchanges: Vec<Exchange>) -> Vec<ModelMessage> {
     }
     kept.reverse();
     let mut messages: Vec<ModelMessage> = kept.into_iter().flatten().collect();
+    let mut images_left = SENT_IMAGES;
+    for message in messages.iter_mut().rev() {
+        if let ModelMessage::User { images, .. } = message {
+            images.drain(..images.len().saturating_sub(images_left));
+            images_left -= images.len();
+        }
+    }
     // Providers want a dialogue to begin with the user, and to end with what is to be answered.
     if !matches!(messages.first(), Some(ModelMessage::User { .. })) {
         messages
-            .insert(0, ModelMessage::User { text: "[Earlier dialogue is left out; its outcome is in the task and the facts.]".to_owned() });
+            .insert(0, ModelMessage::user("[Earlier dialogue is left out; its outcome is in the task and the facts.]"));
     }
     if matches!(messages.last(), Some(ModelMessage::Agent { .. })) {
-        messages.push(ModelMessage::User { text: "[Go on with the task from where it stands.]".to_owned() });
+        messages.push(ModelMessage::user("[Go on with the task from where it stands.]"));
     }
     messages
 }
@@ -347,17 +389,20 @@ fn write(exchange: &Exchange, width: usize) -> Vec<ModelMessage> {
             // Many messages in a row are kept from the last one backwards; that one stays whole.
             let mut left = USER_BYTES;
             let mut shown: Vec<&str> = Vec::new();
-            for text in texts.iter().rev() {
-                if text.len() > left && !shown.is_empty() {
+            let mut images = Vec::new();
+            for said in texts.iter().rev() {
+                if said.text.len() > left && !shown.is_empty() {
                     break;
                 }
-                left = left.saturating_sub(text.len());
-                shown.push(text);
+                left = left.saturating_sub(said.text.len());
+                shown.push(&said.text);
+                images.splice(0..0, said.images.iter().cloned());
             }
             let out = texts.len() - shown.len();
             shown.reverse();
             let text = shown.join("\n\n");
-            vec![ModelMessage::User { text: if out == 0 { text } else { format!("[{out} earlier messages are left out]\n\n{text}") } }]
+            let text = if out == 0 { text } else { format!("[{out} earlier messages are left out]\n\n{text}") };
+            vec![ModelMessage::User { text, images }]
         }
         Exchange::Agent { text, calls } => {
             let made = calls.iter().map(|(call, ..)| ModelToolCall { arguments: narrowed(&call.arguments, width), ..call.clone() });
@@ -408,7 +453,7 @@ fn narrow(value: &mut Value, width: usize) {
 
 fn size(message: &ModelMessage) -> usize {
     match message {
-        ModelMessage::User { text } | ModelMessage::Result { text, .. } => text.len(),
+        ModelMessage::User { text, .. } | ModelMessage::Result { text, .. } => text.len(),
         ModelMessage::Agent { text, calls } => text.len() + calls.iter().map(|call| call.arguments.len() + call.name.len()).sum::<usize>(),
     }
 }

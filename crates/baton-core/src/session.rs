@@ -1,7 +1,7 @@
 use crate::machine::tool_call::{GivenUp, ToolCall};
 use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
-    ApprovalId, ApprovalState, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, UserId,
+    ApprovalId, ApprovalState, Attachment, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, UserId,
     Workspace,
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,8 @@ pub struct Session {
     pub closed_facts: Vec<Fact>,
     /// Input that waits for the turn's end, in order.
     pub queue: Vec<QueuedInput>,
+    /// What users attached to messages, the oldest first; of many the latest.
+    pub attachments: Vec<Attachment>,
     /// How often the session was taken up since anything else happened in it.
     pub resumes_in_a_row: u32,
 }
@@ -76,6 +78,7 @@ impl Session {
             closed_transfer: None,
             closed_facts: Vec::new(),
             queue: Vec::new(),
+            attachments: Vec::new(),
             resumes_in_a_row: 0,
         }
     }

@@ -7,7 +7,7 @@ use crate::views::{entities, open_call, step};
 use crate::words;
 use baton_proto::{
     Capabilities, CoreIntent, Digest, EntityView, MAX_SNAPSHOT_BYTES, MemoryRef, Omitted, Snapshot, SnapshotState, SnapshotTask,
-    StepStatus, StepView, TaskId, TaskProgress, Timestamp,
+    StepStatus, StepView, TaskId, TaskProgress, Timestamp, redact,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -214,9 +214,13 @@ impl Left {
     }
 }
 
-/// The beginning of a text. What JSON makes of it counts: a control character takes six bytes.
+/// Bytes of the longest secret that is recognised whole; of a longer one the beginning is.
+const SECRET_BYTES: usize = 4096;
+
+/// The beginning of a text, without what is plainly a secret (E9). What JSON makes of it counts: a control character takes six bytes.
 fn excerpt(text: &str, bytes: usize) -> String {
-    let cut = words::excerpt(text, bytes);
+    // A secret that begins in what is kept is recognised by what follows it.
+    let cut = words::excerpt(&redact(&words::excerpt(text, bytes + SECRET_BYTES)), bytes);
     let size = size(&cut);
     if size <= bytes * 3 / 2 + 2 { cut } else { words::excerpt(text, bytes * bytes / size) }
 }
@@ -270,5 +274,14 @@ fn shorten(entity: &EntityView) -> EntityView {
 
 /// Arguments that are too long are named by their digest.
 fn short_arguments(arguments: Value) -> Value {
-    if size(&arguments) > 600 { json!({"digest": Digest::of_json(&arguments)}) } else { arguments }
+    if size(&arguments) > 600 { json!({"digest": Digest::of_json(&arguments)}) } else { without_secrets(arguments) }
+}
+
+fn without_secrets(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(redact(&text)),
+        Value::Array(items) => items.into_iter().map(without_secrets).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, without_secrets(value))).collect(),
+        other => other,
+    }
 }

@@ -13,7 +13,7 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
     let mut touched = Vec::new();
     match &event.body {
         SessionEvent::SessionCreated { .. } => touched.extend(workspace(state)),
-        SessionEvent::MessageAdded { message_id, role, text, turn_id, task_id, sender, selection } => {
+        SessionEvent::MessageAdded { message_id, role, text, turn_id, task_id, sender, selection, attachments } => {
             touched.push(EntityView::Message(MessageEntity {
                 id: *message_id,
                 version: state.seq,
@@ -25,6 +25,7 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
                 task_id: *task_id,
                 sender: sender.clone(),
                 selection: selection.clone(),
+                attachments: attachments.clone(),
                 at: event.at,
             }));
         }
@@ -41,6 +42,7 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
                 task_id: turn.and_then(|turn| turn.task_id),
                 sender: None,
                 selection: None,
+                attachments: Vec::new(),
                 at: event.at,
             }));
         }
@@ -179,7 +181,8 @@ pub fn summary(state: &Session) -> SessionSummary {
         language: state.language,
         state: work,
         activity,
-        line: shown.map(|task| task.line.clone()).unwrap_or_default(),
+        // Why it rests matters more than what it did last.
+        line: shown.map(|task| task.last_error.clone().unwrap_or_else(|| task.line.clone())).unwrap_or_default(),
         progress: shown.map_or(0, |task| task.progress),
         task_id: shown.map(|task| task.id),
         waiting: waiting(state),

@@ -1,6 +1,6 @@
 //! What the hub itself says in a conversation, in the conversation's language (H4, T5): English and Simplified Chinese.
 
-use baton_proto::{Language, MAX_NAME_CHARS, ModelError, make_visible};
+use baton_proto::{Language, MAX_NAME_CHARS, ModelError, make_visible, redact};
 use serde_json::Value;
 
 /// The language a text is written in, or `None` when it says too little to tell.
@@ -16,9 +16,9 @@ pub fn language_of(text: &str) -> Option<Language> {
 
 /// The first line of a text, short enough for a title.
 pub fn headline(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line = redact(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default());
     if line.chars().count() <= MAX_NAME_CHARS {
-        return line.to_owned();
+        return line;
     }
     let cut: String = line.chars().take(MAX_NAME_CHARS - 1).collect();
     format!("{}…", cut.trim_end())
@@ -128,9 +128,9 @@ pub(crate) fn going_in_circles(language: Language, tool: &str) -> String {
 pub(crate) fn deadly(language: Language, times: u32) -> String {
     match language {
         Language::En => format!(
-            "The hub died {times} times in a row right after taking this session up, so it is left alone. Resume it when the cause is mended."
+            "The hub died {times} times in a row right after taking this session up, so it leaves this one alone and serves the others. Nothing is lost. Resume it once the cause is mended; from a terminal: baton resume"
         ),
-        Language::Zh => format!("中枢连续 {times} 次在恢复此会话后立即中断,因此已搁置。问题解决后可恢复。"),
+        Language::Zh => format!("中枢连续 {times} 次在恢复此会话后立即中断,因此搁置此会话,其他会话照常。内容均已保留。问题解决后请恢复;在终端中:baton resume"),
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::{
-    ApprovalBinding, ApprovalId, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId, Language,
+    ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId, Language,
     MessageId, Phase, QuestionId, QuestionKind, Risk, Role, Selection, Sender, SessionId, TaskId, Timestamp, ToolError, ToolResult, TurnId,
     UnknownCause, WorkspaceId,
 };
@@ -260,6 +260,8 @@ pub struct MessageEntity {
     pub sender: Option<Sender>,
     #[serde(default)]
     pub selection: Option<Selection>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     pub at: Timestamp,
 }
 

@@ -1,5 +1,5 @@
 use crate::{
-    ApprovalId, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect, ErrorCode, FactId,
+    ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect, ErrorCode, FactId,
     HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, SessionId, TaskId,
     Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
@@ -190,6 +190,7 @@ events! {
         MessageAdded = "message_added" {
             message_id: MessageId, role: Role, text: String, turn_id: Option<TurnId>, task_id: Option<TaskId>,
             sender: Option<Sender>, #[serde(default)] selection: Option<Selection>,
+            #[serde(default, skip_serializing_if = "Vec::is_empty")] attachments: Vec<Attachment>,
         }
 
         TurnStarted = "turn_started" { turn_id: TurnId, task_id: Option<TaskId>, message_id: Option<MessageId>, literal: bool }

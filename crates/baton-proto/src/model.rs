@@ -1,6 +1,8 @@
+use crate::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// One request to a model, in no provider's dialect (R3). Built by the core, spoken by `baton-model`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,9 +19,29 @@ pub struct ModelRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum ModelMessage {
-    User { text: String },
+    User {
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ModelImage>,
+    },
     Agent { text: String, calls: Vec<ModelToolCall> },
     Result { call_id: String, tool: String, text: String, failed: bool },
+}
+
+impl ModelMessage {
+    /// What a user said, in words alone.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), images: Vec::new() }
+    }
+}
+
+/// An image that goes with what a user said (R3). The core names it; the runtime reads its bytes just before the request is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelImage {
+    pub digest: Digest,
+    pub media_type: String,
+    #[serde(skip)]
+    pub bytes: Arc<[u8]>,
 }
 
 /// A call as the model wrote it.
@@ -55,8 +77,17 @@ pub struct ModelAnswer {
 /// Tokens of one model call, as the provider counted them (R3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
+    /// All that the model read, whether the provider kept it from before or not.
     pub input_tokens: u64,
+    /// How many of these the provider had kept from an earlier request, which costs less.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
     pub output_tokens: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How a model call failed, with what to do about it.

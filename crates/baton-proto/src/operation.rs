@@ -50,6 +50,9 @@ pub enum Intent {
         text: String,
         #[serde(default)]
         selection: Option<Selection>,
+        /// Files that go with the message, uploaded before (D6).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
         #[serde(default)]
         delivery: Delivery,
     },
@@ -141,6 +144,19 @@ pub struct Selection {
     /// First and last line, from 1.
     pub range: (u32, u32),
     pub text: String,
+}
+
+/// A file that goes with a message (D6). Its bytes are a blob of the user's, uploaded before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attachment {
+    pub digest: Digest,
+    /// What it is called, for people and for the agent; no path.
+    pub name: String,
+    /// Such as `text/plain` or `image/png`. The hub looks at the bytes before it shows a model an image.
+    pub media_type: String,
+    /// Its size. The hub sets it from the blob, whatever an end wrote.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// When input that arrives in the middle of a turn is taken in (T10).

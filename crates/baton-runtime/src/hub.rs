@@ -1,3 +1,4 @@
+use crate::attachments;
 use crate::clock::{Clock, SystemClock};
 use crate::directory::{Directory, Identity};
 use crate::error::{HubError, told};
@@ -356,6 +357,9 @@ impl Hub {
         };
         let digest = operation.digest(sender.device_id);
         let mut operation = Box::new(operation);
+        if let Err(error) = attachments::look_up(&self.shared, who.user_id, &mut operation).await {
+            return Reply::rejected(operation_id, operation.session_id, error);
+        }
         for _ in 0..3 {
             let handle = match self.owner_for(who, &operation).await {
                 Ok(handle) => handle,

@@ -3,6 +3,7 @@
 //! One owner task a session, so that nothing needs a lock across an await. The log is the truth; channels are hints. This room knows
 //! nothing of HTTP, nor of what is inside a device.
 
+mod attachments;
 mod clock;
 mod directory;
 mod error;

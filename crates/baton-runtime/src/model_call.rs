@@ -1,5 +1,6 @@
 //! One call of the model: read the dialogue back, assemble the request, pass on what is written while it is written (R3, R5).
 
+use crate::attachments;
 use crate::live::Live;
 use crate::tools::Checks;
 use baton_core::dialogue::{KINDS, spoken};
@@ -8,7 +9,7 @@ use baton_core::words::{json_excerpt, json_len};
 use baton_core::{Command, Context, ModelOutcome, Session};
 use baton_model::{DeltaSink, Model};
 use baton_proto::{DeltaPart, Event, MessageId, ModelCallId, ModelError, ModelErrorKind, SessionEvent};
-use baton_store::{Store, StreamId, StreamKind};
+use baton_store::{Store, StoreError, StreamId, StreamKind};
 use std::sync::Arc;
 
 /// Bytes of reasoning, as JSON, that are kept of one answer. Together with its words and arguments it fits one event.
@@ -63,16 +64,15 @@ impl ModelJob {
             .clone()
             .ok_or_else(|| failure(ModelErrorKind::Refused, "No model is configured.", "Start Baton with --model-url and --model."))?;
         let stream = StreamId { kind: StreamKind::Session, id: self.state.id.0 };
-        let stored = self.store.read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS).await.map_err(|error| {
-            failure(ModelErrorKind::Unavailable, format!("The dialogue can't be read: {error}."), "Look at the hub's log.")
-        })?;
+        let stored = self.store.read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS).await.map_err(|error| unreadable("dialogue", &error))?;
         let mut dialogue = Vec::with_capacity(stored.len());
         for row in stored.iter().rev() {
             let event = Event::<SessionEvent>::decode(&row.event)
                 .map_err(|error| failure(ModelErrorKind::Refused, error.to_string(), "Look at the hub's log."))?;
             dialogue.extend(spoken(&event));
         }
-        let request = assemble(&self.state, &dialogue, &self.at);
+        let mut request = assemble(&self.state, &dialogue, &self.at);
+        attachments::read_images(&*self.store, self.state.user, &mut request).await.map_err(|error| unreadable("attachment", &error))?;
         tracing::debug!(session = %self.state.id, messages = request.messages.len(), "asking the model");
         let mut sink = Sink { live: Arc::clone(&self.live), message_id: self.message_id, attempt: self.attempt };
         let mut answer = model.complete(&request, &mut sink).await?;
@@ -92,8 +92,14 @@ impl ModelJob {
                 self.checks.understand(call, fits.is_some(), &self.at.around, holder)
             })
             .collect();
-        Ok(ModelOutcome::Answered { model: model.name().to_owned(), answer, calls })
+        let mut outcome = ModelOutcome::Answered { model: model.name().to_owned(), answer, calls };
+        attachments::read_wanted(&*self.store, &self.state, &mut outcome).await.map_err(|error| unreadable("attachment", &error))?;
+        Ok(outcome)
     }
+}
+
+fn unreadable(what: &str, error: &StoreError) -> ModelError {
+    failure(ModelErrorKind::Unavailable, format!("The {what} can't be read: {error}."), "Look at the hub's log.")
 }
 
 fn failure(kind: ModelErrorKind, message: impl Into<String>, hint: &str) -> ModelError {

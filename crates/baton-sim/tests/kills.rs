@@ -182,7 +182,7 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
         let session = opened.session_id.expect("a session");
         follower.subscribe(session, Some(0)).await;
         let said =
-            world.send(Some(session), Some(1), Intent::Say { text: "job".to_owned(), selection: None, delivery: Delivery::Steer }).await;
+            world.send(Some(session), Some(1), Intent::Say { text: "job".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer }).await;
         assert!(matches!(said.status, ReplyStatus::Accepted | ReplyStatus::Duplicate), "{said:?}");
         acknowledged.push((session, said.operation_id));
         sessions.push(session);

@@ -83,9 +83,12 @@ pub(crate) struct Hub {
     /// The address under which browsers reach this hub through a TLS proxy or a tunnel, such as `https://baton.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Base URL of an OpenAI-compatible model, such as `http://127.0.0.1:11434/v1`. Its key is read from `BATON_MODEL_KEY`.
+    /// Base URL of the model's server, such as `http://127.0.0.1:11434/v1`. Its key is read from `BATON_MODEL_KEY`.
     #[arg(long, value_name = "URL", env = "BATON_MODEL_URL")]
     pub(crate) model_url: Option<String>,
+    /// How that server is spoken to. Default: as its address tells, mostly `openai`.
+    #[arg(long, value_name = "NAME", env = "BATON_MODEL_PROVIDER", value_enum)]
+    pub(crate) model_provider: Option<crate::config::ProviderName>,
     /// The model's name.
     #[arg(long, value_name = "NAME", env = "BATON_MODEL")]
     pub(crate) model: Option<String>,
@@ -203,8 +206,12 @@ pub(crate) struct Sessions {
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and stands for itself")]
 pub(crate) struct Send {
-    /// What to say; `-` reads standard input. Slash commands such as `/show PATH` need no model.
+    /// What to say; `-` reads standard input, of which more than a message holds is attached as a file. Slash commands such as
+    /// `/show PATH` need no model.
     pub(crate) text: String,
+    /// A file that goes with it: an image, or a text of up to 64 MiB that the agent reads in parts. May be given up to ten times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
     /// The session. Default: the newest open one, or a new one.
     #[arg(long, value_name = "ID", conflicts_with = "new")]
     pub(crate) session: Option<String>,

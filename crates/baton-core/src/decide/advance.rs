@@ -151,6 +151,7 @@ pub(super) fn add_hub_message(draft: &mut Draft<'_>, text: &str) {
         task_id,
         sender: None,
         selection: None,
+        attachments: Vec::new(),
     });
 }
 

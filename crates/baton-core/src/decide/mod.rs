@@ -119,9 +119,10 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     let standing = policy::standing(state, operation, sender, at)?;
     match &operation.intent {
         Intent::NewSession { .. } => {}
-        Intent::Say { text, selection, delivery } => {
+        Intent::Say { text, selection, attachments, delivery } => {
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
-            say::say(&mut draft, sender, text, selection.as_ref(), *delivery)?;
+            let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments };
+            say::say(&mut draft, sender, &said, *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {
             handoff::take_over_first(&mut draft, operation, sender, standing)?;

@@ -84,7 +84,7 @@ fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall, plac
             pause_for(draft, &reason);
         }
     } else if by_hub {
-        hub_tools::perform(draft, proposal.call_id);
+        hub_tools::perform(draft, proposal.call_id, call.blob.as_deref());
     }
 }
 
@@ -179,6 +179,7 @@ fn failed(draft: &mut Draft<'_>, call: &ModelCall, error: &ModelError) {
         task_id,
         sender: None,
         selection: None,
+        attachments: Vec::new(),
     });
     draft.emit(SessionEvent::TurnFailed { turn_id, reason: reason.clone() });
     if let Some(task_id) = task_id {

@@ -5,12 +5,18 @@ use crate::draft::Draft;
 use crate::slash::{self, Literal};
 use crate::words;
 use baton_proto::{
-    CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
+    Attachment, CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
     Selection, SessionEvent, TaskId, Trust, TurnId, TurnState, WorkspaceId,
 };
 
 /// Tasks of a session that haven't ended, at most: its state stays small whatever is asked of it.
 const MAX_OPEN_TASKS: usize = 40;
+
+/// Files that go with one message.
+const MAX_ATTACHMENTS: usize = 10;
+
+/// Characters of a file's name.
+const MAX_FILE_NAME: usize = 200;
 
 /// Messages that may wait for the end of a turn.
 const MAX_QUEUED: usize = 20;
@@ -57,26 +63,63 @@ pub(super) fn new_session(
     Ok(())
 }
 
-pub(super) fn say(
-    draft: &mut Draft<'_>,
-    sender: &ActingDevice,
-    text: &str,
-    selection: Option<&Selection>,
-    delivery: Delivery,
-) -> Result<(), ErrorBody> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(ErrorBody::invalid("There is nothing in the message."));
+/// What a user says: words, what is selected in the editor, and files.
+#[derive(Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) text: &'a str,
+    pub(super) selection: Option<&'a Selection>,
+    pub(super) attachments: &'a [Attachment],
+}
+
+impl<'a> Said<'a> {
+    const fn words(text: &'a str) -> Self {
+        Self { text, selection: None, attachments: &[] }
     }
-    let size = words::json_len(text) + selection.map_or(0, |selection| words::json_len(&selection.text));
-    if size > MAX_TEXT_BYTES {
-        return Err(ErrorBody::new(
-            ErrorCode::TooLarge,
-            format!("The message takes {size} bytes in JSON; at most {MAX_TEXT_BYTES} are taken."),
-            "Put the text into a file of the workspace and name it here.",
-        ));
+
+    /// What it is about, for a task that begins with it.
+    fn topic(&self) -> &str {
+        match self.attachments.first() {
+            Some(first) if self.text.is_empty() => &first.name,
+            _ => self.text,
+        }
     }
+
+    fn check(&self) -> Result<(), ErrorBody> {
+        if self.text.is_empty() && self.attachments.is_empty() {
+            return Err(ErrorBody::invalid("There is nothing in the message."));
+        }
+        let size = words::json_len(self.text) + self.selection.map_or(0, |selection| words::json_len(&selection.text));
+        if size > MAX_TEXT_BYTES {
+            return Err(ErrorBody::new(
+                ErrorCode::TooLarge,
+                format!("The message takes {size} bytes in JSON; at most {MAX_TEXT_BYTES} are taken."),
+                "Upload the text and attach it to the message, or put it into a file of the workspace and name it here.",
+            ));
+        }
+        if self.attachments.len() > MAX_ATTACHMENTS {
+            let message = format!("{} files are attached; at most {MAX_ATTACHMENTS} go with one message.", self.attachments.len());
+            return Err(ErrorBody::new(ErrorCode::TooLarge, message, "Send them in several messages."));
+        }
+        let plain = |text: &str, chars: usize| {
+            !text.trim().is_empty() && text.chars().count() <= chars && !text.chars().any(|c| c.is_control() || c == '/' && chars == MAX_FILE_NAME)
+        };
+        match self.attachments.iter().find(|it| !plain(&it.name, MAX_FILE_NAME) || !plain(&it.media_type, MAX_NAME_CHARS)) {
+            Some(odd) => Err(ErrorBody::invalid(format!(
+                "The attachment '{}' needs a `name` of 1 to {MAX_FILE_NAME} characters without slashes, and a `media_type` such as text/plain.",
+                baton_proto::make_visible(&words::excerpt(&odd.name, 100)),
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn say(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>, delivery: Delivery) -> Result<(), ErrorBody> {
+    said.check()?;
+    let text = said.text;
     if let Some(literal) = slash::parse(text) {
+        if !said.attachments.is_empty() {
+            return Err(ErrorBody::invalid("A slash command takes no attachments."));
+        }
         return literal_request(draft, sender, text, literal?);
     }
     if draft.at.model.is_none() {
@@ -86,13 +129,13 @@ pub(super) fn say(
             "Start Baton with --model-url and --model, or set them in baton.toml. Without one these work: /show, /find, /replace, /run, /undo.",
         ));
     }
-    entitle(draft, text);
+    entitle(draft, said.topic());
     if let Some((turn_id, stopping)) = draft.state.open_turn().map(|turn| (turn.id, turn.stop.is_some())) {
         match delivery {
-            Delivery::Steer if !stopping => steer(draft, sender, turn_id, text, selection, delivery),
-            Delivery::Steer | Delivery::Queue => queue(draft, sender, turn_id, text, selection, Delivery::Queue)?,
+            Delivery::Steer if !stopping => steer(draft, sender, turn_id, said, delivery),
+            Delivery::Steer | Delivery::Queue => queue(draft, sender, turn_id, said, Delivery::Queue)?,
             Delivery::Interrupt => {
-                queue(draft, sender, turn_id, text, selection, delivery)?;
+                queue(draft, sender, turn_id, said, delivery)?;
                 if !stopping {
                     let reason = words::interrupted_by_input(draft.state.language);
                     stop::begin(draft, reason, stop::After::QueuedInput);
@@ -102,8 +145,8 @@ pub(super) fn say(
         return Ok(());
     }
     let active = draft.state.active_task().map(|task| task.id);
-    let task_id = active.unwrap_or_else(|| create_task(draft, text, text, &[]));
-    start_turn(draft, sender, task_id, text, selection);
+    let task_id = active.unwrap_or_else(|| create_task(draft, said.topic(), said.topic(), &[]));
+    start_turn(draft, sender, task_id, said);
     Ok(())
 }
 
@@ -112,8 +155,7 @@ fn queue(
     draft: &mut Draft<'_>,
     sender: &ActingDevice,
     turn_id: TurnId,
-    text: &str,
-    selection: Option<&Selection>,
+    said: &Said<'_>,
     delivery: Delivery,
 ) -> Result<(), ErrorBody> {
     if draft.state.queue.len() >= MAX_QUEUED {
@@ -123,8 +165,8 @@ fn queue(
             "Wait until it has read some of them.",
         ));
     }
-    let message_id = add_message(draft, sender, None, None, text, selection);
-    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery, goal: Some(words::excerpt(text, 1000)) });
+    let message_id = add_message(draft, sender, None, None, said);
+    draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery, goal: Some(words::excerpt(said.topic(), 1000)) });
     Ok(())
 }
 
@@ -190,7 +232,7 @@ pub(super) fn new_task(
     entitle(draft, title);
     let task_id = create_task(draft, title, goal, acceptance);
     put_others_aside(draft, task_id);
-    start_turn(draft, sender, task_id, goal, None);
+    start_turn(draft, sender, task_id, &Said::words(goal));
     Ok(())
 }
 
@@ -237,9 +279,9 @@ fn create_task(draft: &mut Draft<'_>, title: &str, goal: &str, acceptance: &[Str
     task_id
 }
 
-fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, text: &str, selection: Option<&Selection>) {
+fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, said: &Said<'_>) {
     let turn_id = draft.at.ids.fresh();
-    let message_id = add_message(draft, sender, Some(turn_id), Some(task_id), text, selection);
+    let message_id = add_message(draft, sender, Some(turn_id), Some(task_id), said);
     open_turn(draft, turn_id, task_id, Some(message_id));
     read_queued(draft, turn_id);
 }
@@ -256,39 +298,39 @@ fn add_message(
     sender: &ActingDevice,
     turn_id: Option<TurnId>,
     task_id: Option<TaskId>,
-    text: &str,
-    selection: Option<&Selection>,
+    said: &Said<'_>,
 ) -> MessageId {
     let message_id = draft.at.ids.fresh();
     draft.emit(SessionEvent::MessageAdded {
         message_id,
         role: Role::User,
-        text: text.to_owned(),
+        text: said.text.to_owned(),
         turn_id,
         task_id,
         sender: Some(sender.sender()),
-        selection: selection.cloned(),
+        selection: said.selection.cloned(),
+        attachments: said.attachments.to_vec(),
     });
     message_id
 }
 
 /// Input in the middle of a turn (T10). It is read before the next model call. An open question of the agent's takes it as the answer;
 /// open approvals are set aside, since what they asked may no longer be wanted: they can't be approved any more, and the agent asks anew.
-fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, text: &str, selection: Option<&Selection>, delivery: Delivery) {
+fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, said: &Said<'_>, delivery: Delivery) {
     let (literal, turn_task) = draft.state.open_turn().map_or((false, None), |turn| (turn.literal, turn.task_id));
     // No model reads along with a literal request; what is said meanwhile is taken up as soon as it is done.
     let task_id = if literal {
         let active = draft.state.active_task().map(|task| task.id);
-        Some(active.unwrap_or_else(|| create_task(draft, text, text, &[])))
+        Some(active.unwrap_or_else(|| create_task(draft, said.topic(), said.topic(), &[])))
     } else {
         turn_task
     };
-    let message_id = add_message(draft, sender, Some(turn_id), task_id, text, selection);
+    let message_id = add_message(draft, sender, Some(turn_id), task_id, said);
     draft.emit(SessionEvent::TurnInputQueued { turn_id, message_id, delivery, goal: None });
     let questions: Vec<_> =
         draft.state.open_questions().filter(|question| question.kind == QuestionKind::Agent).map(|question| question.id).collect();
     if let [only] = questions.as_slice() {
-        answers::settle_question(draft, sender, *only, text);
+        answers::settle_question(draft, sender, *only, said.topic());
     }
     let reason = words::something_new_was_said(draft.state.language);
     answers::set_approvals_aside(draft, reason);
@@ -320,7 +362,7 @@ fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, lit
     }
     entitle(draft, text);
     let turn_id = draft.at.ids.fresh();
-    add_message(draft, sender, Some(turn_id), None, text, None);
+    add_message(draft, sender, Some(turn_id), None, &Said::words(text));
     draft.emit(SessionEvent::TurnStarted { turn_id, task_id: None, message_id: None, literal: true });
     tools::propose(
         draft,

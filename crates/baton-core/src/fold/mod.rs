@@ -13,6 +13,8 @@ use baton_proto::{ApprovalState, Event, FactScope, SessionEvent};
 
 /// Valid facts that are kept.
 const KEPT_FACTS: usize = 200;
+/// Attachments that are kept for the agent to read.
+const KEPT_ATTACHMENTS: usize = 50;
 /// Bytes of what is told of changes that somebody else made to the workspace.
 const NEWS_BYTES: usize = 1000;
 
@@ -41,8 +43,15 @@ impl Session {
                 self.title.clone_from(title);
                 self.language = *language;
             }
-            SessionEvent::MessageAdded { .. }
-            | SessionEvent::ConflictRefused { .. }
+            SessionEvent::MessageAdded { attachments, .. } => {
+                for attachment in attachments {
+                    self.attachments.retain(|known| known.digest != attachment.digest || known.name != attachment.name);
+                    self.attachments.push(attachment.clone());
+                }
+                let old = self.attachments.len().saturating_sub(KEPT_ATTACHMENTS);
+                self.attachments.drain(..old);
+            }
+            SessionEvent::ConflictRefused { .. }
             | SessionEvent::Recovered { .. }
             | SessionEvent::DriverReleased { .. } => {}
             SessionEvent::WorkspaceSeen { baseline, changed } => {

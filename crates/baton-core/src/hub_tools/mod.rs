@@ -2,9 +2,12 @@
 //! and answers with one result in the same commit as the call.
 
 mod ask;
+mod attachment;
 mod finish;
 mod memory;
 mod plan;
+
+pub use attachment::wanted_blob;
 
 use crate::decide::{answers_result as result_of, set_phase};
 use crate::draft::Draft;
@@ -24,18 +27,20 @@ pub fn hub_tools() -> Vec<ModelTool> {
         ask::ask_user(),
         ask::propose_intent_change(),
         finish::finish_task(),
+        attachment::read_attachment(),
     ]
 }
 
 pub(crate) fn knows(name: &str) -> bool {
     matches!(
         name,
-        "set_plan" | "start_step" | "finish_step" | "record_fact" | "note" | "ask_user" | "propose_intent_change" | "finish_task"
+        "set_plan" | "start_step" | "finish_step" | "record_fact" | "note" | "ask_user" | "propose_intent_change" | "finish_task" | attachment::NAME
     )
 }
 
 /// Performs a proposed call. It either settles it at once, or asks the user and leaves it waiting.
-pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId) {
+/// `blob` is what the call asked to read, where it did and where there is such a thing.
+pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId, blob: Option<&[u8]>) {
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let outcome = match call.tool.as_str() {
         "set_plan" => plan::perform_set_plan(draft, &call),
@@ -46,6 +51,7 @@ pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId) {
         "finish_task" => finish::perform(draft, &call),
         "ask_user" => ask::perform_ask_user(draft, &call),
         "propose_intent_change" => ask::perform_propose(draft, &call),
+        attachment::NAME => attachment::perform(&draft.state, &call, blob),
         _ => Err(refusal("unknown_tool", "The hub has no such tool.", "Use one that was offered.")),
     };
     match outcome {

@@ -69,6 +69,7 @@ fn message(n: u64, text: String) -> EntityView {
         task_id: None,
         sender: None,
         selection: Some(Selection { path: "a.css".to_owned(), range: (1, 2), text }),
+        attachments: Vec::new(),
         at: baton_proto::Timestamp(0),
     })
 }
@@ -139,6 +140,7 @@ fn c36_a_request_is_as_large_after_ten_thousand_messages_as_after_a_hundred() {
             message_id: MessageId(uuid::Uuid::from_u128(n as u128)),
             text: format!("message {n:05} {}", "word ".repeat(60)),
             selection: None,
+            attachments: Vec::new(),
             at: baton_proto::Timestamp(0),
         });
         let answers = (0..count).map(|n| Spoken::Agent { text: format!("answer {n:05} {}", "word ".repeat(60)), calls: Vec::new() });
@@ -183,7 +185,7 @@ fn a_request_stays_bounded_whatever_is_in_the_session() {
         let request = world.request();
         strict::check(&request).unwrap();
         let last = request.messages.iter().rev().find_map(|message| match message {
-            baton_proto::ModelMessage::User { text } => Some(text),
+            baton_proto::ModelMessage::User { text, .. } => Some(text),
             _ => None,
         });
         let last = last.unwrap();
@@ -216,4 +218,18 @@ fn the_state_does_not_grow_with_the_history() {
         sizes.push(bytes(&world.state));
     }
     assert!(sizes[59] < sizes[30] + 400, "from {} to {} bytes", sizes[30], sizes[59]);
+}
+
+#[test]
+fn e9_a_secret_that_was_said_stays_out_of_snapshot_brief_and_title() {
+    let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut world = World::asked(&format!("push with {secret}"));
+    world.answer("", &[("record_fact", json!({"key": "token", "value": secret})), ("note", json!({"key": "n", "value": secret}))]);
+    world.answer(&format!("I use {secret}."), &[("send_payment", json!({"amount": 5, "with": secret}))]);
+    let shown: Vec<_> = world.log.iter().flat_map(|event| baton_core::upserts(&world.state, event)).collect();
+    let snapshot = snapshot::snapshot(&world.state, &shown, Capabilities::default(), world.now);
+    let text = serde_json::to_string(&snapshot).unwrap();
+    assert!(!text.contains(secret) && text.matches("[token not shown]").count() >= 4, "{text}");
+    assert_eq!(world.state.title, "push with [token not shown]");
+    assert!(world.request().messages.iter().any(|message| format!("{message:?}").contains(secret)), "the model is told what the user said");
 }

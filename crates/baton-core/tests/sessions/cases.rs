@@ -258,7 +258,7 @@ fn c26_an_interruption_during_five_calls_leaves_a_valid_dialogue() {
         .collect();
     assert_eq!(results.iter().map(|result| result.0.clone()).collect::<Vec<_>>(), ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     assert!(results[2..].iter().all(|(_, text, failed)| *failed && text.starts_with("not finished")), "the interrupted ones say so");
-    assert_eq!(request.messages.last(), Some(&ModelMessage::User { text: "only the first one, please".to_owned() }));
+    assert_eq!(request.messages.last(), Some(&ModelMessage::user("only the first one, please")));
 }
 
 #[test]

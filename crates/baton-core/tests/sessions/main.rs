@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that finds nothing to look at should stop there")]
 
+mod attachments;
 mod bounds;
 mod cases;
 mod imported;

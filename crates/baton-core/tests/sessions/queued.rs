@@ -6,14 +6,14 @@ use baton_proto::{ApprovalState, Delivery, ErrorCode, Intent, MAX_DEADLY_RESUMES
 use serde_json::json;
 
 fn say(world: &mut World, from: &str, text: &str, delivery: Delivery) {
-    world.op(from, Intent::Say { text: text.to_owned(), selection: None, delivery }).unwrap();
+    world.op(from, Intent::Say { text: text.to_owned(), selection: None, attachments: Vec::new(), delivery }).unwrap();
 }
 
 /// What users said, as the model is asked it, newest last.
 fn heard(world: &mut World) -> String {
     let request = world.request();
     let last = request.messages.into_iter().rev().find_map(|message| match message {
-        baton_proto::ModelMessage::User { text } => Some(text),
+        baton_proto::ModelMessage::User { text, .. } => Some(text),
         _ => None,
     });
     last.unwrap_or_default()
@@ -80,7 +80,7 @@ fn too_much_input_is_refused_in_words_and_may_be_sent_again() {
     for n in 0..20 {
         say(&mut world, "phone", &format!("more {n}"), Delivery::Queue);
     }
-    let refused = world.op("phone", Intent::Say { text: "one too many".to_owned(), selection: None, delivery: Delivery::Queue });
+    let refused = world.op("phone", Intent::Say { text: "one too many".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Queue });
     assert_eq!(code(&refused), Some(ErrorCode::RateLimited));
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn check(request: &ModelRequest) -> Result<(), String> {
             return wrong("a call has no result before the dialogue goes on");
         }
         match message {
-            ModelMessage::User { text } => {
+            ModelMessage::User { text, .. } => {
                 if text.trim().is_empty() {
                     return wrong("an empty message of the user's");
                 }

@@ -113,7 +113,7 @@ fn an_agent_that_is_resumed_without_a_word_says_no_two_answers_in_a_row() {
     world.answer("", &[plan(&[("a", &[])])]);
     world.answer("I stop here.", &[]);
     world.op("phone", Intent::Resume { task_id: None }).unwrap();
-    assert!(matches!(world.request().messages.last(), Some(ModelMessage::User { text }) if text.contains("Go on")));
+    assert!(matches!(world.request().messages.last(), Some(ModelMessage::User { text, .. }) if text.contains("Go on")));
     world.answer("I go on.", &[("read_file", json!({"path": "a"}))]);
     world.perform("read_file");
     let answers: Vec<_> = world
@@ -156,7 +156,7 @@ fn steered_input_is_read_at_the_next_step_and_forks_nothing() {
     world.perform("read_file");
     assert!(world.state.open_turn().unwrap().unread.is_empty());
     let request = world.request();
-    assert_eq!(request.messages.last(), Some(&ModelMessage::User { text: "use 8px".to_owned() }));
+    assert_eq!(request.messages.last(), Some(&ModelMessage::user("use 8px")));
     assert_eq!(world.count(|body| matches!(body, SessionEvent::TurnStarted { .. })), 1);
 }
 
@@ -329,7 +329,7 @@ fn a_call_that_cannot_be_made_goes_back_in_words() {
         hint: "Give a path.".to_owned(),
         state_modified: StateModified::No,
     };
-    let call = ProposedCall { tool: "read_file".to_owned(), written: "{\"path: ".to_owned(), arguments: Err(error) };
+    let call = ProposedCall { tool: "read_file".to_owned(), written: "{\"path: ".to_owned(), arguments: Err(error), blob: None };
     world.answer_with("", vec![call]);
     let request = world.request();
     let Some(ModelMessage::Result { text, .. }) = request.messages.last() else { panic!("{:?}", request.messages) };
@@ -487,7 +487,7 @@ fn what_is_said_during_a_slash_command_is_read_right_after_it() {
     world.end("run_command", succeeded("error: no rule"));
     assert!(world.asked_model().is_some());
     let request = world.request();
-    let Some(ModelMessage::User { text }) = request.messages.last() else { panic!("{:?}", request.messages) };
+    let Some(ModelMessage::User { text, .. }) = request.messages.last() else { panic!("{:?}", request.messages) };
     for part in ["/run make", "error: no rule", "and then tell me what failed", "in two sentences"] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -220,6 +220,7 @@ impl World {
                 tool: (*tool).to_owned(),
                 written: arguments.to_string(),
                 arguments: Ok(arguments.clone()),
+                blob: None,
             })
             .collect();
         self.answer_with(text, calls);
@@ -471,7 +472,7 @@ impl Drop for World {
 }
 
 pub(crate) fn say(text: &str) -> Intent {
-    Intent::Say { text: text.to_owned(), selection: None, delivery: Delivery::Steer }
+    Intent::Say { text: text.to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer }
 }
 
 pub(crate) fn code(outcome: &Result<Decided, ErrorBody>) -> Option<ErrorCode> {

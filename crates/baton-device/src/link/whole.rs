@@ -1,7 +1,6 @@
-use crate::output::redact;
 use crate::tool::Tool;
 use baton_client::{ClientError, Http, Token, UrlSource};
-use baton_proto::{Digest, Outcome, ToolResult};
+use baton_proto::{Digest, Outcome, ToolResult, redact};
 use std::time::Duration;
 
 /// A result is kept whole on the hub up to this size, in bytes.

@@ -108,6 +108,7 @@ impl Exchange {
                     task_id: None,
                     sender: None,
                     selection: None,
+                    attachments: Vec::new(),
                 }
             }
             2 => SessionEvent::TurnStarted { turn_id: self.turn, task_id: None, message_id: Some(self.question), literal: false },

@@ -196,7 +196,7 @@ async fn h5_h6_a_task_is_taken_over_in_the_middle_and_goes_on_at_the_same_step()
     let mut say = Operation::new(
         OperationId(Uuid::now_v7()),
         Some(session),
-        Intent::Say { text: "big work".to_owned(), selection: None, delivery: baton_proto::Delivery::Steer },
+        Intent::Say { text: "big work".to_owned(), selection: None, attachments: Vec::new(), delivery: baton_proto::Delivery::Steer },
     );
     say.epoch = Some(opened.epoch);
     assert_eq!(refusal(&house.phone.operate(&say).await.expect("an answer")), None);

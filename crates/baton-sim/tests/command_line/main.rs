@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, reason = "a test ends where its world can't be set up")]
 
+mod attachments;
 mod backup;
 mod contract;
 mod export_import;

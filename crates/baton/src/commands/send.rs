@@ -4,17 +4,30 @@ use crate::output::Output;
 use crate::progress::{Until, follow};
 use crate::{pick, profile};
 use baton_client::Http;
-use baton_proto::{Delivery, Intent, MAX_TEXT_BYTES, SessionId};
+use baton_proto::{Attachment, Delivery, Intent, MAX_TEXT_BYTES, SessionId};
 use serde_json::json;
 use std::io::Read;
+use std::path::Path;
+
+/// The hub's limit of one upload.
+const MAX_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
 
 pub(crate) async fn run(args: Send, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let profile = profile::load(profile)?;
     let http = profile.http()?;
-    let text = text(args.text)?;
+    let (text, mut files) = text(args.text)?;
+    for path in &args.attach {
+        files.push(file(path)?);
+    }
+    let mut attachments = Vec::with_capacity(files.len());
+    for file in files {
+        let bytes = file.bytes.len() as u64;
+        let digest = http.upload(&file.bytes).await?;
+        attachments.push(Attachment { digest, name: file.name, media_type: file.media_type.to_owned(), bytes });
+    }
     let (session, epoch, before) = target(&http, args.session.as_deref(), args.new).await?;
     let delivery = delivery(args.queue, args.interrupt);
-    let intent = Intent::Say { text, selection: None, delivery };
+    let intent = Intent::Say { text, selection: None, attachments, delivery };
     let reply = pick::operate(&http, Some(session), Some(epoch), intent, args.confirm).await?;
     out.say(
         &json!({"event": "sent", "session_id": session, "operation_id": reply.operation_id, "version": reply.version, "epoch": reply.epoch, "turn_id": reply.turn_id, "task_id": reply.task_id}),
@@ -35,20 +48,70 @@ const fn delivery(queue: bool, interrupt: bool) -> Delivery {
     }
 }
 
-fn text(given: String) -> Result<String, Failure> {
+/// A file to attach.
+struct File {
+    name: String,
+    media_type: &'static str,
+    bytes: Vec<u8>,
+}
+
+/// What is said, with the files that go with it. Standard input that is too long for a message goes with it as a file, whole.
+fn text(given: String) -> Result<(String, Vec<File>), Failure> {
     if given != "-" {
-        return Ok(given);
+        // Refused here, before a session is opened for it.
+        return if given.len() > MAX_TEXT_BYTES { Err(too_long(given.len())) } else { Ok((given, Vec::new())) };
     }
-    let mut text = String::new();
-    let limit = u64::try_from(MAX_TEXT_BYTES).unwrap_or(u64::MAX);
-    std::io::stdin().lock().take(limit + 1).read_to_string(&mut text)?;
-    if text.len() > MAX_TEXT_BYTES {
+    // Bytes, since a character may lie across the limit.
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(MAX_ATTACHED_BYTES + 1).read_to_end(&mut bytes)?;
+    let bytes = within_limit("Standard input", bytes)?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage("Standard input isn't text in UTF-8.", "Attach it with --attach."))?;
+    if text.len() <= MAX_TEXT_BYTES {
+        return Ok((text, Vec::new()));
+    }
+    let attached = File { name: "stdin.txt".to_owned(), media_type: "text/plain", bytes: text.into_bytes() };
+    Ok(("Read the attached text, stdin.txt.".to_owned(), vec![attached]))
+}
+
+fn too_long(bytes: usize) -> Failure {
+    Failure::usage(
+        format!("The message has {bytes} bytes; {MAX_TEXT_BYTES} is the limit of a message."),
+        "Pipe it in with `-`, or put it into a file and attach that with --attach.",
+    )
+}
+
+fn within_limit(what: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    if bytes.len() as u64 > MAX_ATTACHED_BYTES {
         return Err(Failure::usage(
-            format!("Standard input has more than {MAX_TEXT_BYTES} bytes, which is the limit of a message."),
-            "Put the text into a file of the workspace and name it.",
+            format!("{what} has more than {MAX_ATTACHED_BYTES} bytes, which is the limit of an attached file."),
+            "Put it into the workspace and name it.",
         ));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+/// A file as it is attached.
+fn file(path: &Path) -> Result<File, Failure> {
+    let shown = path.display().to_string();
+    let refused = |error: std::io::Error| Failure::usage(format!("{shown} can't be read: {error}."), "Name a file that exists.");
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|opened| opened.take(MAX_ATTACHED_BYTES + 1).read_to_end(&mut bytes)).map_err(refused)?;
+    let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
+    Ok(File { media_type: media_type(&name), bytes: within_limit(&shown, bytes)?, name })
+}
+
+/// By the end of its name; what it is shown as.
+fn media_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).as_deref() {
+        Some("png") => "image/png",
+        Some("jpg" | "jpeg") => "image/jpeg",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        Some("pdf") => "application/pdf",
+        Some("json") => "application/json",
+        Some("txt" | "md" | "log" | "csv" | "html" | "css" | "js" | "ts" | "rs" | "py" | "toml" | "yaml" | "yml" | "sh") => "text/plain",
+        _ => "application/octet-stream",
+    }
 }
 
 /// The session that is meant, its epoch, and the sequence number before what is about to be said.

@@ -1,0 +1,72 @@
+//! Files that go with messages (D6): looked up when a message comes, and read when the model is to see them.
+
+use crate::hub::Shared;
+use crate::error::{HubError, told};
+use baton_core::{ModelOutcome, Session, wanted_blob};
+use baton_proto::{Digest, ErrorBody, ErrorCode, Intent, ModelImage, ModelMessage, ModelRequest, Operation, UserId};
+use baton_store::{Store, StoreError};
+use std::sync::Arc;
+
+/// Bytes of one image that are sent to a model. Anthropic's API takes 5 MB of base64, which is 3.75 MB of an image
+/// (docs.anthropic.com, "Vision", limits).
+const MAX_IMAGE_BYTES: usize = 3_750_000;
+
+/// Sees that what a message names is there, and how large it is.
+pub(crate) async fn look_up(shared: &Shared, user: UserId, operation: &mut Operation) -> Result<(), ErrorBody> {
+    let Intent::Say { attachments, .. } = &mut operation.intent else { return Ok(()) };
+    for attachment in attachments {
+        let found = shared.store.blob(user, &attachment.digest).await.map_err(|error| told(&HubError::Store(error)))?;
+        let Some(bytes) = found else {
+            return Err(ErrorBody::new(
+                ErrorCode::NotFound,
+                format!("The attachment with the digest {} hasn't been uploaded.", attachment.digest),
+                "Upload the file to /v1/uploads first, then send the message again.",
+            ));
+        };
+        attachment.bytes = bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// Reads the images of a request. One that can't be sent is left out, and the model is told why.
+pub(crate) async fn read_images(store: &dyn Store, user: UserId, request: &mut ModelRequest) -> Result<(), StoreError> {
+    for message in &mut request.messages {
+        let ModelMessage::User { text, images } = message else { continue };
+        let mut sendable = Vec::with_capacity(images.len());
+        for image in images.drain(..) {
+            match readable(store.blob(user, &image.digest).await?, &image) {
+                Ok(image) => sendable.push(image),
+                Err(why) => text.push_str(&format!("\n\n[an image of the type {} can't be shown: {why}]", image.media_type)),
+            }
+        }
+        *images = sendable;
+    }
+    Ok(())
+}
+
+fn readable(bytes: Option<Vec<u8>>, image: &ModelImage) -> Result<ModelImage, String> {
+    let bytes = bytes.ok_or("it is gone")?;
+    if bytes.len() > MAX_IMAGE_BYTES {
+        return Err(format!("it has {} bytes, and models take {MAX_IMAGE_BYTES}", bytes.len()));
+    }
+    let looks_like = match bytes.as_slice() {
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        _ => return Err("its bytes are those of no image that models take".to_owned()),
+    };
+    Ok(ModelImage { media_type: looks_like.to_owned(), digest: image.digest.clone(), bytes: Arc::from(bytes) })
+}
+
+/// Reads what the calls of an answer ask for.
+pub(crate) async fn read_wanted(store: &dyn Store, state: &Session, outcome: &mut ModelOutcome) -> Result<(), StoreError> {
+    let ModelOutcome::Answered { calls, .. } = outcome else { return Ok(()) };
+    for call in calls {
+        let wanted: Option<Digest> = call.arguments.as_ref().ok().and_then(|arguments| wanted_blob(state, &call.tool, arguments));
+        if let Some(digest) = wanted {
+            call.blob = store.blob(state.user, &digest).await?.map(Arc::from);
+        }
+    }
+    Ok(())
+}
