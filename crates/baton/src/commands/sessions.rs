@@ -2,6 +2,7 @@ use crate::args::Sessions;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::profile;
+use baton_proto::WorkState;
 use serde_json::{Value, json};
 
 pub(crate) async fn run(args: Sessions, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -15,7 +16,10 @@ pub(crate) async fn run(args: Sessions, profile: Option<&str>, out: &Output) -> 
         let waits = if session.waiting > 0 { format!("  ● {} waiting for you", session.waiting) } else { String::new() };
         let state = format!("{:?}", session.state).to_lowercase();
         let title = if session.title.is_empty() { "(nothing said yet)" } else { &session.title };
-        out.say(&value, &format!("{}  {state:<13} {:>3} %  {title}{waits}", session.session_id, session.progress));
+        // One that rests says why, so that nobody takes it for one that is merely slow.
+        let rests = matches!(session.state, WorkState::Pending | WorkState::Failed) && !session.line.is_empty();
+        let why = if rests { format!("\n    {}", session.line) } else { String::new() };
+        out.say(&value, &format!("{}  {state:<13} {:>3} %  {title}{waits}{why}", session.session_id, session.progress));
     }
     Ok(0)
 }

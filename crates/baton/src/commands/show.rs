@@ -3,7 +3,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::call_line;
 use crate::{pick, profile};
-use baton_proto::{ApprovalEntity, ApprovalState, EntityView, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState};
+use baton_proto::{ApprovalEntity, ApprovalState, EntityView, Phase, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState};
 use std::fmt::Write as _;
 
 pub(crate) async fn run(args: Show, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -42,6 +42,12 @@ fn describe(view: &SessionView) -> Result<String, Failure> {
             }
             EntityView::Task(task) if Some(task.id) == session.active_task => {
                 let _ = writeln!(text, "\nTask: {} [{:?}, {} %] {}", task.title, task.phase, task.progress, task.line);
+                if let Some(reason) = &task.last_error {
+                    let _ = writeln!(text, "  {reason}");
+                }
+                if task.phase == Phase::Paused {
+                    let _ = writeln!(text, "  baton resume {}", session.id);
+                }
                 for step in &task.steps {
                     let mark = match step.status {
                         StepStatus::Done => "✓",
