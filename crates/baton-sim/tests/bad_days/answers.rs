@@ -70,7 +70,7 @@ async fn c01_c03_c20_of_racing_answers_one_wins_and_the_others_are_told_who() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c04_c42_what_is_set_aside_or_rejected_never_runs() {
+async fn c02_c04_c42_what_is_set_aside_or_rejected_never_runs() {
     let rules = json!([
         rule("no thanks", 0, marking("rejected.txt")),
         rule("no thanks", 1, json!({"text": "I was told: {{last_result}}"})),
