@@ -65,9 +65,7 @@ impl Redaction {
         let name = format!("{} {}", failure["type"].as_str().unwrap_or_default(), failure["code"].as_str().unwrap_or_default());
         let kind = match code.and_then(|code| u16::try_from(code).ok()).filter(|code| (300..600).contains(code)) {
             Some(code) => kind_of(code),
-            None if name.contains("rate_limit") => ModelErrorKind::RateLimited,
-            None if name.contains("invalid_request") => ModelErrorKind::Refused,
-            None => ModelErrorKind::Unavailable,
+            None => kind_named(&name),
         };
         let said = failure["message"].as_str().or_else(|| failure.as_str()).map_or_else(|| failure.to_string(), str::to_owned);
         self.said(kind, "an error in its answer", &self.excerpt(&said))
@@ -81,14 +79,22 @@ impl Redaction {
             ModelErrorKind::Unauthorized => {
                 ("The model's provider refused the key", "Check that the key is complete, belongs to this address and may use this model.")
             }
-            ModelErrorKind::RateLimited if lower.contains("quota") || lower.contains("balance") || lower.contains("billing") => {
+            ModelErrorKind::Refused if lower.contains("declined to answer") => {
+                ("The model declined to answer this", "Say it in another way, or choose another model.")
+            }
+            ModelErrorKind::RateLimited | ModelErrorKind::Refused
+                if lower.contains("quota") || lower.contains("balance") || lower.contains("billing") =>
+            {
                 ("The model's provider has used up what was paid for", "Check the account at the provider, or choose another model.")
             }
             ModelErrorKind::RateLimited => ("The model's provider is asked too often", "It is tried again after a pause."),
             ModelErrorKind::Refused if lower.contains("not support") && lower.contains("tool") => {
                 ("The model can't call tools", "Choose a model that can call tools.")
             }
-            ModelErrorKind::Refused if lower.contains("context") && (lower.contains("length") || lower.contains("window")) => {
+            ModelErrorKind::Refused
+                if lower.contains("prompt is too long")
+                    || (lower.contains("context") && (lower.contains("length") || lower.contains("window"))) =>
+            {
                 ("The request is longer than the model can read", "Choose a model with a larger context, or start a new session.")
             }
             ModelErrorKind::Refused => {
@@ -111,6 +117,30 @@ fn kind_of(status: u16) -> ModelErrorKind {
         500.. => ModelErrorKind::Unavailable,
         _ => ModelErrorKind::Refused,
     }
+}
+
+/// The kind that a provider's own name for an error stands for.
+fn kind_named(name: &str) -> ModelErrorKind {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["rate_limit"]) {
+        ModelErrorKind::RateLimited
+    } else if has(&["authentication", "permission"]) {
+        ModelErrorKind::Unauthorized
+    } else if has(&["invalid_request", "not_found", "too_large", "billing", "refusal"]) {
+        ModelErrorKind::Refused
+    } else if has(&["timeout"]) {
+        ModelErrorKind::TimedOut
+    } else {
+        ModelErrorKind::Unavailable
+    }
+}
+
+/// Whether a server refused a request because its model can't see. One that finds an image too large means something else.
+pub(crate) fn is_about_images(refusal: &ModelError) -> bool {
+    let said = refusal.message.to_lowercase();
+    let names_them = ["image", "vision", "multimodal", "multi-modal"].iter().any(|name| said.contains(name));
+    let means_never = ["support", "unknown variant", "mmproj", "not a multimodal", "only text", "text only"];
+    names_them && means_never.iter().any(|words| said.contains(words))
 }
 
 /// The sentence in an error body, whichever of the usual shapes it has.
@@ -212,10 +242,36 @@ mod tests {
             (json!({"message": "slow down", "type": "rate_limit_exceeded"}), RateLimited),
             (json!({"message": "no", "code": "invalid_request_error"}), Refused),
             (json!({"message": "gone", "code": "502"}), Unavailable),
+            (json!({"message": "Overloaded", "type": "overloaded_error"}), Unavailable),
+            (json!({"message": "Internal", "type": "api_error"}), Unavailable),
+            (json!({"message": "slow down", "type": "rate_limit_error"}), RateLimited),
+            (json!({"message": "bad key", "type": "authentication_error"}), Unauthorized),
+            (json!({"message": "not yours", "type": "permission_error"}), Unauthorized),
+            (json!({"message": "no such model", "type": "not_found_error"}), Refused),
+            (json!({"message": "too big", "type": "request_too_large"}), Refused),
+            (json!({"message": "too slow", "type": "timeout_error"}), TimedOut),
+            (json!({"message": "declined", "type": "refusal"}), Refused),
             (json!("just words"), Unavailable),
         ] {
             let error = Redaction(None).in_stream(&failure);
             assert_eq!(error.kind, kind, "{failure}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_images() {
+        for (said, about_images) in [
+            ("this model does not support image input", true),
+            ("Invalid content type. image_url is only supported by certain models.", true),
+            ("image input is not supported - hint: you may need to provide the mmproj", true),
+            ("Failed to deserialize: unknown variant `image_url`, expected `text`", true),
+            ("No endpoints found that support image input", true),
+            ("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", false),
+            ("this model does not support tools", false),
+            ("the request is too large", false),
+        ] {
+            let refusal = Redaction(None).status(StatusCode::BAD_REQUEST, &HeaderMap::new(), said);
+            assert_eq!(is_about_images(&refusal), about_images, "{said}");
         }
     }
 }

@@ -6,18 +6,21 @@
 //! state, which the core sets.
 
 mod address;
-mod answer;
+mod anthropic;
 mod arguments;
+mod assembly;
 mod config;
-mod dialect;
 mod failure;
+mod local;
 mod model;
 mod openai;
-mod text_calls;
-mod thinking;
+mod phrase;
+mod provider;
+mod transport;
 
 pub use arguments::{ArgumentsError, ParsedArguments, Problem, Repair, SchemaError, compile, parse_arguments, parse_arguments_with};
-pub use config::{ModelConfig, Secret};
+pub use config::{Dialect, ModelConfig, Secret};
 pub use jsonschema::Validator;
+pub use local::{FoundModel, FoundServer, LocalKind, LocalServer, NoLocalServer, choose_local_model, find_local_servers};
 pub use model::{DeltaSink, Model};
-pub use openai::OpenAi;
+pub use provider::Provider;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking; the lint knows only unit tests")]
 
-use baton_model::{DeltaSink, Model, ModelConfig, OpenAi, Secret};
+use baton_model::{DeltaSink, Model, ModelConfig, Provider, Secret};
 use baton_proto::{ModelAnswer, ModelError, ModelErrorKind, ModelMessage, ModelRequest, ModelTool};
 use baton_sim::scripted_model::{Script, ScriptedModel};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn impatient(base_url: impl Into<String>) -> ModelConfig {
 fn request(text: &str) -> ModelRequest {
     ModelRequest {
         system: "You are Baton.".to_owned(),
-        messages: vec![ModelMessage::User { text: text.to_owned() }],
+        messages: vec![ModelMessage::user(text)],
         tools: vec![ModelTool {
             name: "read_file".to_owned(),
             description: "Read a file.".to_owned(),
@@ -59,7 +59,7 @@ async fn scripted(rules: Value) -> ScriptedModel {
 
 /// Asks once, and looks for the key in whatever comes of it.
 async fn ask(config: ModelConfig) -> Result<(ModelAnswer, Seen), ModelError> {
-    let model = OpenAi::new(config).unwrap();
+    let model = Provider::new(config).unwrap();
     let mut seen = Seen::default();
     let outcome = timeout(DEADLINE, model.complete(&request("hello"), &mut seen)).await.expect("an outcome in time");
     assert!(!format!("{model:?} {outcome:?}").contains("canary"), "{outcome:?}");
@@ -104,7 +104,7 @@ async fn parallel_calls_come_whole_and_their_results_go_back() {
         {"when": {"results": 2, "last_tool": "read_file"}, "reply": {"text": "It says {{last_result}}."}},
     ]))
     .await;
-    let model = OpenAi::new(config(server.url())).unwrap();
+    let model = Provider::new(config(server.url())).unwrap();
     let mut asked = request("hello");
     let first = model.complete(&asked, &mut ()).await.unwrap();
     let calls: Vec<_> = first.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
@@ -162,7 +162,7 @@ async fn a_dialogue_that_breaks_the_rules_is_refused() {
     let server = scripted(json!([{"reply": {"text": "never"}}])).await;
     let mut asked = request("hello");
     asked.messages.push(ModelMessage::Result { call_id: "x".into(), tool: "read_file".into(), text: "milk".into(), failed: false });
-    let error = OpenAi::new(config(server.url())).unwrap().complete(&asked, &mut ()).await.unwrap_err();
+    let error = Provider::new(config(server.url())).unwrap().complete(&asked, &mut ()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused);
     assert!(error.message.contains("no preceding call"), "{error:?}");
     assert_eq!(server.unanswered().len(), 1);
@@ -201,7 +201,7 @@ async fn a_slow_start_is_not_a_slow_middle() {
 #[tokio::test]
 async fn dropping_the_call_closes_its_connection() {
     let server = scripted(json!([{"reply": {"fault": "hang"}}])).await;
-    let model = OpenAi::new(config(server.url())).unwrap();
+    let model = Provider::new(config(server.url())).unwrap();
     let call = tokio::spawn(async move { model.complete(&request("hello"), &mut ()).await });
     timeout(DEADLINE, server.wait_for_requests(1)).await.expect("the request");
     assert_eq!(server.abandoned(), 0);

@@ -107,6 +107,10 @@ pub enum Fault {
     Garbage,
     /// The answer is well formed and says nothing.
     Empty,
+    /// Half of the answer arrives, and then word that the provider failed.
+    Error,
+    /// So many pieces of the answer arrive, and then the connection breaks.
+    CutAfter(usize),
     #[serde(untagged)]
     Status {
         status: u16,
@@ -295,6 +299,8 @@ mod tests {
             "\"cut\"",
             "\"garbage\"",
             "\"empty\"",
+            "\"error\"",
+            r#"{"cut_after":3}"#,
             r#"{"status":429,"retry_after":2,"times":1}"#,
             r#"{"status":500}"#,
         ] {

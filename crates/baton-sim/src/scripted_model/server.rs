@@ -1,5 +1,6 @@
 //! The HTTP server around a script.
 
+use super::messages;
 use super::script::{Dialogue, Fault, Reply, Script};
 use super::strict::check_dialogue;
 use super::wire::Frame;
@@ -35,7 +36,7 @@ pub struct ScriptedModel {
 /// One request as it arrived, and what became of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordedRequest {
-    /// The key of the `Authorization` header, without `Bearer `.
+    /// The key: of the `Authorization` header, without `Bearer `, or of `x-api-key` where that is the custom.
     pub bearer: Option<String>,
     /// Null where the body wasn't JSON.
     pub body: Value,
@@ -58,7 +59,10 @@ impl ScriptedModel {
         let stage = Arc::new(Stage { scene: Mutex::new(Scene { script, ..Scene::default() }), ..Stage::default() });
         let routes = Router::new()
             .route("/v1/chat/completions", post(complete))
+            .route("/v1/messages", post(write_message))
             .route("/v1/models", get(models))
+            .route("/api/tags", get(ollama_list))
+            .route("/api/show", post(ollama_model))
             .route("/script/rules", post(replace_rules))
             .route("/script/requests", get(requests))
             .layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
@@ -179,6 +183,22 @@ async fn models() -> Json<Value> {
     Json(json!({"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "script"}]}))
 }
 
+/// As Ollama lists them, newest first; the one that answers is none of the newest.
+async fn ollama_list() -> Json<Value> {
+    Json(json!({"models": [{"name": "embedder"}, {"name": "talker"}, {"name": "scripted"}]}))
+}
+
+/// What Ollama says of a model's abilities.
+async fn ollama_model(Json(asked): Json<Value>) -> Response {
+    let abilities = match asked["model"].as_str() {
+        Some("embedder") => json!(["embedding"]),
+        Some("talker") => json!(["completion"]),
+        Some("scripted") => json!(["completion", "tools", "vision"]),
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    Json(json!({"capabilities": abilities})).into_response()
+}
+
 async fn requests(State(stage): State<Arc<Stage>>) -> Json<Vec<RecordedRequest>> {
     Json(stage.scene().log.clone())
 }
@@ -193,25 +213,101 @@ async fn replace_rules(State(stage): State<Arc<Stage>>, body: String) -> Respons
     }
 }
 
-async fn complete(State(stage): State<Arc<Stage>>, headers: HeaderMap, body: Bytes) -> Response {
-    let bearer = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .map(str::to_owned);
-    let request = match serde_json::from_slice::<Value>(&body) {
-        Ok(request) => request,
-        Err(error) => {
-            let reason = format!("the body is not JSON: {error}");
-            stage.record(RecordedRequest { bearer, body: Value::Null, rule: None, refused: Some(reason.clone()) });
-            return refusal(StatusCode::BAD_REQUEST, &reason);
+/// The two ways in which this server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tongue {
+    Completions,
+    Messages,
+}
+
+impl Tongue {
+    fn check(self, request: &Value) -> Result<(), String> {
+        match self {
+            Self::Completions => check_dialogue(request),
+            Self::Messages => messages::check_messages(request),
         }
-    };
-    if let Err(reason) = check_dialogue(&request) {
-        stage.record(RecordedRequest { bearer, body: request, rule: None, refused: Some(reason.clone()) });
-        return refusal(StatusCode::BAD_REQUEST, &reason);
     }
-    let dialogue = Dialogue::of(&request);
+
+    fn dialogue(self, request: &Value) -> Dialogue {
+        match self {
+            Self::Completions => Dialogue::of(request),
+            Self::Messages => messages::dialogue(request),
+        }
+    }
+
+    fn pieces(self, frame: &Frame, reply: &Reply) -> Vec<Value> {
+        match self {
+            Self::Completions => frame.pieces(reply),
+            Self::Messages => messages::pieces(frame, reply),
+        }
+    }
+
+    fn whole(self, frame: &Frame, reply: &Reply) -> Value {
+        match self {
+            Self::Completions => frame.whole(reply),
+            Self::Messages => messages::whole(frame, reply),
+        }
+    }
+
+    /// A piece as an event of the stream.
+    fn event(self, piece: &Value) -> Step {
+        match self {
+            Self::Completions => Step::send(&format!("data: {piece}\n\n")),
+            Self::Messages => Step::send(&format!("event: {}\ndata: {piece}\n\n", piece["type"].as_str().unwrap_or_default())),
+        }
+    }
+
+    /// What follows the last piece.
+    fn farewell(self) -> Option<Step> {
+        (self == Self::Completions).then(|| Step::send("data: [DONE]\n\n"))
+    }
+
+    /// Word that something failed: as a body, and as a piece of a stream.
+    fn failure(self, status: StatusCode, reason: &str) -> Value {
+        match self {
+            Self::Completions => json!({"error": {"message": reason, "type": "invalid_request_error", "code": status.as_u16()}}),
+            Self::Messages => json!({"type": "error", "error": {"type": messages::error_type(status.as_u16()), "message": reason}}),
+        }
+    }
+
+    fn refusal(self, status: StatusCode, reason: &str) -> Response {
+        (status, Json(self.failure(status, reason))).into_response()
+    }
+
+    fn key(self, headers: &HeaderMap) -> Option<String> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let key = match self {
+            Self::Completions => text("authorization").and_then(|value| value.strip_prefix("Bearer ")),
+            Self::Messages => text("x-api-key"),
+        };
+        key.map(str::to_owned)
+    }
+}
+
+async fn complete(State(stage): State<Arc<Stage>>, headers: HeaderMap, body: Bytes) -> Response {
+    answer(Tongue::Completions, stage, &headers, &body)
+}
+
+async fn write_message(State(stage): State<Arc<Stage>>, headers: HeaderMap, body: Bytes) -> Response {
+    answer(Tongue::Messages, stage, &headers, &body)
+}
+
+fn answer(tongue: Tongue, stage: Arc<Stage>, headers: &HeaderMap, body: &Bytes) -> Response {
+    let bearer = tongue.key(headers);
+    let parsed = serde_json::from_slice::<Value>(body);
+    let refused = match &parsed {
+        Err(error) => Some(format!("the body is not JSON: {error}")),
+        Ok(_) if tongue == Tongue::Messages && !headers.contains_key("anthropic-version") => {
+            Some("the header 'anthropic-version' is missing".to_owned())
+        }
+        Ok(request) => tongue.check(request).err(),
+    };
+    let request = parsed.unwrap_or_default();
+    if let Some(reason) = refused {
+        stage.record(RecordedRequest { bearer, body: request, rule: None, refused: Some(reason.clone()) });
+        return tongue.refusal(StatusCode::BAD_REQUEST, &reason);
+    }
+    let dialogue = tongue.dialogue(&request);
     let found = stage.scene().reply(&dialogue);
     let rule = found.as_ref().map(|(place, _)| *place);
     let reply = found.map_or_else(
@@ -226,55 +322,69 @@ async fn complete(State(stage): State<Arc<Stage>>, headers: HeaderMap, body: Byt
         model: request["model"].as_str().unwrap_or_default().to_owned(),
         length: dialogue.length,
         request_bytes: body.len(),
+        // What is marked is kept by the provider from the second request on.
+        kept_bytes: if dialogue.length > 1 { messages::marked_bytes(&request) } else { 0 },
         include_usage: request["stream_options"]["include_usage"] == true,
     };
     let streams = request["stream"] == true;
     stage.record(RecordedRequest { bearer, body: request, rule, refused: None });
     if let Some(Fault::Status { status, retry_after, .. }) = reply.fault {
-        return status_fault(status, retry_after);
+        return status_fault(tongue, status, retry_after);
     }
-    if streams { streamed(stage, &frame, &reply) } else { whole(stage, &frame, &reply) }
+    if streams { streamed(tongue, stage, &frame, &reply) } else { whole(tongue, stage, &frame, &reply) }
 }
 
-fn refusal(status: StatusCode, reason: &str) -> Response {
-    (status, Json(json!({"error": {"message": reason, "type": "invalid_request_error", "code": status.as_u16()}}))).into_response()
-}
-
-fn status_fault(status: u16, retry_after: Option<u64>) -> Response {
+fn status_fault(tongue: Tongue, status: u16, retry_after: Option<u64>) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = refusal(status, "the script says so");
+    let mut response = tongue.refusal(status, "the script says so");
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
 
-fn streamed(stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
+fn streamed(tongue: Tongue, stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
     let silent = Reply { thinking: String::new(), text: String::new(), calls: Vec::new(), ..reply.clone() };
     let said = if matches!(reply.fault, Some(Fault::Empty)) { &silent } else { reply };
-    let mut steps: VecDeque<Step> = frame.pieces(said).iter().map(|piece| Step::event(&piece.to_string())).collect();
+    let mut steps: VecDeque<Step> = tongue.pieces(frame, said).iter().map(|piece| tongue.event(piece)).collect();
+    let half = steps.len().div_ceil(2);
     match reply.fault {
         Some(Fault::Hang) => steps = VecDeque::from([Step::Hang]),
         Some(Fault::Garbage) => {
             steps.truncate(2);
-            steps.push_back(Step::event(r#"{"choices": [{"delta": {"content": "hal"#));
+            steps.push_back(Step::send("data: {\"choices\": [{\"delta\": {\"content\": \"hal\n\n"));
         }
-        Some(Fault::Cut | Fault::Stall) => {
-            steps.truncate(steps.len().div_ceil(2));
-            steps.push_back(if matches!(reply.fault, Some(Fault::Cut)) { Step::Cut } else { Step::Hang });
+        Some(Fault::Cut) => {
+            steps.truncate(half);
+            steps.push_back(Step::Cut);
         }
-        Some(Fault::Empty | Fault::Status { .. }) | None => steps.push_back(Step::event("[DONE]")),
+        Some(Fault::CutAfter(pieces)) => {
+            steps.truncate(pieces);
+            steps.push_back(Step::Cut);
+        }
+        Some(Fault::Stall) => {
+            steps.truncate(half);
+            steps.push_back(Step::Hang);
+        }
+        Some(Fault::Error) => {
+            steps.truncate(half);
+            steps.push_back(tongue.event(&tongue.failure(messages::OVERLOADED, "the script says so")));
+        }
+        Some(Fault::Empty | Fault::Status { .. }) | None => steps.extend(tongue.farewell()),
     }
     respond("text/event-stream", stage, steps, reply.delay_ms)
 }
 
-fn whole(stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
-    let answer = frame.whole(reply).to_string();
+fn whole(tongue: Tongue, stage: Arc<Stage>, frame: &Frame, reply: &Reply) -> Response {
+    let answer = tongue.whole(frame, reply).to_string();
+    let begun = |letters: usize| Step::send(&answer.chars().take(letters).collect::<String>());
     let steps = match reply.fault {
         Some(Fault::Hang | Fault::Stall) => vec![Step::Hang],
         Some(Fault::Garbage) => vec![Step::send("<html>it is not JSON")],
-        Some(Fault::Cut) => vec![Step::send(&answer.chars().take(answer.chars().count() / 2).collect::<String>()), Step::Cut],
-        Some(Fault::Empty) => vec![Step::send(&frame.whole(&Reply::default()).to_string())],
+        Some(Fault::Cut) => vec![begun(answer.chars().count() / 2), Step::Cut],
+        Some(Fault::CutAfter(letters)) => vec![begun(letters), Step::Cut],
+        Some(Fault::Error) => vec![Step::send(&tongue.failure(messages::OVERLOADED, "the script says so").to_string())],
+        Some(Fault::Empty) => vec![Step::send(&tongue.whole(frame, &Reply::default()).to_string())],
         // As real servers do, with its length in the headers.
         Some(Fault::Status { .. }) | None => return ([(header::CONTENT_TYPE, "application/json")], answer).into_response(),
     };
@@ -293,10 +403,6 @@ enum Step {
 impl Step {
     fn send(text: &str) -> Self {
         Self::Send(Bytes::copy_from_slice(text.as_bytes()))
-    }
-
-    fn event(data: &str) -> Self {
-        Self::send(&format!("data: {data}\n\n"))
     }
 }
 

@@ -107,7 +107,7 @@ fn check_tools(tools: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn is_tool_name(name: &str) -> bool {
+pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 

@@ -11,6 +11,8 @@ pub(super) struct Frame {
     pub(super) length: usize,
     /// The size of the request in bytes, from which its tokens are guessed.
     pub(super) request_bytes: usize,
+    /// How much of it the provider is said to have kept from an earlier request.
+    pub(super) kept_bytes: usize,
     pub(super) include_usage: bool,
 }
 
@@ -77,9 +79,14 @@ impl Frame {
         format!("call_{}_{index}", self.length)
     }
 
-    fn usage(&self, reply: &Reply) -> Value {
+    /// Tokens of the request and of the answer.
+    pub(super) fn tokens(&self, reply: &Reply) -> (usize, usize) {
         let answer = reply.text.len() + reply.thinking.len() + reply.calls.iter().map(|call| arguments(call).len()).sum::<usize>();
-        let (input, output) = (self.request_bytes.div_ceil(4), answer.div_ceil(4));
+        (self.request_bytes.div_ceil(4), answer.div_ceil(4))
+    }
+
+    fn usage(&self, reply: &Reply) -> Value {
+        let (input, output) = self.tokens(reply);
         json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output})
     }
 }
@@ -88,7 +95,7 @@ fn finish_reason(reply: &Reply) -> &'static str {
     if reply.calls.is_empty() { "stop" } else { "tool_calls" }
 }
 
-fn arguments(call: &ScriptedCall) -> String {
+pub(super) fn arguments(call: &ScriptedCall) -> String {
     match &call.arguments {
         Value::String(raw) => raw.clone(),
         value => value.to_string(),
@@ -96,7 +103,7 @@ fn arguments(call: &ScriptedCall) -> String {
 }
 
 /// Pieces of so many characters, never parting one.
-fn split(text: &str, size: usize) -> impl Iterator<Item = String> {
+pub(super) fn split(text: &str, size: usize) -> impl Iterator<Item = String> {
     let letters: Vec<char> = text.chars().collect();
     letters.chunks(size).map(|part| part.iter().collect()).collect::<Vec<_>>().into_iter()
 }

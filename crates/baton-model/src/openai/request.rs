@@ -1,16 +1,17 @@
 //! A request in the words of chat completions. Pure.
 
 use crate::config::ModelConfig;
-use baton_proto::{ModelMessage, ModelRequest, ModelToolCall};
+use crate::phrase::{Shown, Sight, plain_name, readable_arguments, result_text, shown};
+use baton_proto::{ModelImage, ModelMessage, ModelRequest, ModelToolCall};
 use serde_json::{Value, json};
 
 /// The body of a streaming request.
-pub(crate) fn body(config: &ModelConfig, request: &ModelRequest) -> Value {
+pub(crate) fn body(config: &ModelConfig, request: &ModelRequest, sight: Sight) -> Value {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
         messages.push(json!({"role": "system", "content": request.system}));
     }
-    messages.extend(request.messages.iter().filter_map(message));
+    messages.extend(request.messages.iter().filter_map(|said| message(said, sight)));
 
     let mut body = json!({
         "model": config.model,
@@ -42,9 +43,9 @@ fn max_tokens_name(base_url: &str) -> &'static str {
     if base_url.starts_with("https://api.openai.com/") { "max_completion_tokens" } else { "max_tokens" }
 }
 
-fn message(message: &ModelMessage) -> Option<Value> {
+fn message(message: &ModelMessage, sight: Sight) -> Option<Value> {
     match message {
-        ModelMessage::User { text } => Some(json!({"role": "user", "content": text})),
+        ModelMessage::User { text, images } => Some(json!({"role": "user", "content": user_content(text, images, sight)})),
         // An answer that said nothing and did nothing has nothing to tell, and providers refuse it.
         ModelMessage::Agent { text, calls } if text.trim().is_empty() && calls.is_empty() => None,
         ModelMessage::Agent { text, calls } => {
@@ -56,45 +57,45 @@ fn message(message: &ModelMessage) -> Option<Value> {
             Some(message)
         }
         ModelMessage::Result { call_id, text, failed, .. } => {
-            Some(json!({"role": "tool", "tool_call_id": call_id, "content": result_text(text, *failed)}))
+            Some(json!({"role": "tool", "tool_call_id": call_id, "content": marked_result(text, *failed)}))
         }
     }
 }
 
-/// The dialect has no mark for a failed call, and some providers refuse an empty result: both are said in words.
-fn result_text(text: &str, failed: bool) -> String {
-    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    match (text.trim().is_empty(), failed) {
-        (true, false) => "(no output)".to_owned(),
-        (true, true) => "Error: the call failed without output.".to_owned(),
-        (false, true) if !says_so => format!("Error: {text}"),
-        (false, _) => text.to_owned(),
+/// Words alone are one string, which every server reads; with images they become parts.
+fn user_content(text: &str, images: &[ModelImage], sight: Sight) -> Value {
+    let mut words = text.to_owned();
+    let mut parts = Vec::new();
+    for image in images {
+        match shown(image, sight) {
+            Shown::Image { media_type, base64 } => {
+                parts.push(json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,{base64}")}}));
+            }
+            Shown::Words(told) if words.trim().is_empty() => words = told,
+            Shown::Words(told) => words = format!("{words}\n\n{told}"),
+        }
     }
+    if parts.is_empty() {
+        return json!(words);
+    }
+    if !words.trim().is_empty() {
+        parts.insert(0, json!({"type": "text", "text": words}));
+    }
+    json!(parts)
+}
+
+/// The dialect has no mark for a failed call: it is said in words.
+fn marked_result(text: &str, failed: bool) -> String {
+    let text = result_text(text, failed);
+    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    if failed && !says_so { format!("Error: {text}") } else { text.to_owned() }
 }
 
 fn call(call: &ModelToolCall) -> Value {
     json!({
         "id": call.id, "type": "function",
-        "function": {"name": plain_name(&call.name), "arguments": readable_arguments(&call.arguments)},
+        "function": {"name": plain_name(&call.name), "arguments": readable_arguments(&call.arguments).to_string()},
     })
-}
-
-/// A call of a tool that never existed stays in the dialogue; its name has to pass the provider's check all the same.
-fn plain_name(name: &str) -> String {
-    let plain: String =
-        name.chars().take(64).map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect();
-    if plain.is_empty() { "unnamed".to_owned() } else { plain }
-}
-
-/// Many servers parse the arguments of past calls and fail on those that aren't an object, so these are wrapped.
-fn readable_arguments(raw: &str) -> String {
-    if raw.trim().is_empty() {
-        return "{}".to_owned();
-    }
-    match serde_json::from_str::<Value>(raw) {
-        Ok(Value::Object(_)) => raw.to_owned(),
-        _ => json!({"unreadable_arguments": raw}).to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -124,7 +125,7 @@ mod tests {
         let body = body(
             &config(),
             &request(vec![
-                ModelMessage::User { text: "go".into() },
+                ModelMessage::user("go"),
                 ModelMessage::Agent { text: " ".into(), calls: Vec::new() },
                 ModelMessage::Agent { text: String::new(), calls },
                 result("1", "milk", false),
@@ -132,6 +133,7 @@ mod tests {
                 result("3", "", false),
                 result("4", "error: not an object", true),
             ]),
+            Sight::Sees,
         );
         assert_eq!(
             body["messages"],
@@ -156,19 +158,40 @@ mod tests {
 
     #[test]
     fn limits_and_tools() {
-        let mut asked = request(vec![ModelMessage::User { text: "go".into() }]);
+        let mut asked = request(vec![ModelMessage::user("go")]);
         asked.tools.push(ModelTool { name: "a".into(), description: "d".into(), parameters: json!({"type": "object"}) });
         asked.max_tokens = Some(5);
         let config = ModelConfig { max_tokens: Some(9), temperature: Some(0.5), ..config() };
-        let first = body(&config, &asked);
+        let first = body(&config, &asked, Sight::Sees);
         assert_eq!(
             first["tools"],
             json!([{"type": "function", "function": {"name": "a", "description": "d", "parameters": {"type": "object"}}}])
         );
         assert_eq!((&first["max_tokens"], &first["temperature"]), (&json!(5), &json!(0.5)));
         asked.max_tokens = None;
-        assert_eq!(body(&config, &asked)["max_tokens"], json!(9));
+        assert_eq!(body(&config, &asked, Sight::Sees)["max_tokens"], json!(9));
         let config = ModelConfig { base_url: "https://api.openai.com/v1".into(), ..config };
-        assert_eq!(body(&config, &asked)["max_completion_tokens"], json!(9));
+        assert_eq!(body(&config, &asked, Sight::Sees)["max_completion_tokens"], json!(9));
+    }
+
+    #[test]
+    fn images_are_parts_beside_the_words() {
+        let image =
+            |bytes: &[u8]| ModelImage { digest: baton_proto::Digest::of_bytes(bytes), media_type: "image/png".into(), bytes: bytes.into() };
+        let asked = request(vec![
+            ModelMessage::User { text: "What is it?".into(), images: vec![image(&[1, 2, 3]), image(&[])] },
+            ModelMessage::User { text: " ".into(), images: vec![image(&[1, 2, 3])] },
+        ]);
+        let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}});
+        let words = "What is it?\n\n[An image was here that can't be read any more.]";
+        assert_eq!(
+            (
+                &body(&config(), &asked, Sight::Sees)["messages"][1]["content"],
+                &body(&config(), &asked, Sight::Sees)["messages"][2]["content"]
+            ),
+            (&json!([{"type": "text", "text": words}, picture]), &json!([picture]))
+        );
+        let told = body(&config(), &asked, Sight::Blind)["messages"][1]["content"].clone();
+        assert!(told.as_str().is_some_and(|told| told.contains("you can't see images")), "{told}");
     }
 }

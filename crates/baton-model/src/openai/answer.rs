@@ -1,41 +1,20 @@
 //! Puts an answer together from its pieces, as differently as providers cut them. Pure: no IO, no clock.
 
+use super::text_calls;
+use super::thinking::{Piece, ThinkingSplit};
+use crate::assembly::{Assembly, MAX_CALLS, PieceError, Progress, Size, filled};
 use crate::model::DeltaSink;
-use crate::text_calls;
-use crate::thinking::{Piece, ThinkingSplit};
 use baton_proto::{ModelAnswer, ModelToolCall, Usage};
 use serde_json::Value;
 
-/// An answer is at most this large, in bytes of text, thinking and arguments; nobody waits for a model that runs on.
-pub(crate) const MAX_ANSWER_BYTES: usize = 1024 * 1024;
-const MAX_CALLS: usize = 128;
-
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum PieceError {
-    #[error("a piece that is no part of an answer")]
-    Shapeless,
-    #[error("more than {MAX_ANSWER_BYTES} bytes or {MAX_CALLS} calls")]
-    TooLarge,
-    /// The provider says that it failed, in a stream that had begun well.
-    #[error("{0}")]
-    Failed(Value),
-}
-
-/// Whether a piece brought the answer forward. Pieces that say nothing don't keep a silent model alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Nothing,
-    Words,
-}
-
 #[derive(Debug)]
-pub(crate) struct Assembly {
+pub(crate) struct Completion {
     /// Names of the tools that were offered.
     offered: Vec<String>,
     split: ThinkingSplit,
     answer: ModelAnswer,
     calls: Vec<OpenCall>,
-    bytes: usize,
+    size: Size,
     /// How much of the text has been passed on. Text that may turn out to be a call is held back.
     shown: usize,
     finished: bool,
@@ -55,26 +34,30 @@ impl OpenCall {
     }
 }
 
-impl Assembly {
+impl Completion {
     pub(crate) fn new(offered: Vec<String>) -> Self {
         Self {
             offered,
             split: ThinkingSplit::default(),
             answer: ModelAnswer::default(),
             calls: Vec::new(),
-            bytes: 0,
+            size: Size::default(),
             shown: 0,
             finished: false,
         }
     }
+}
 
-    /// Whether the provider has said why the answer ends.
-    pub(crate) fn is_finished(&self) -> bool {
+impl Assembly for Completion {
+    fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Takes one piece of a stream, or a whole answer of a provider that doesn't stream.
-    pub(crate) fn take(&mut self, piece: &Value, sink: &mut (dyn DeltaSink + Send)) -> Result<Progress, PieceError> {
+    fn is_whole(&self, answer: &Value) -> bool {
+        answer["choices"][0]["message"].is_object()
+    }
+
+    fn take(&mut self, piece: &Value, sink: &mut (dyn DeltaSink + Send)) -> Result<Progress, PieceError> {
         if !piece.is_object() {
             return Err(PieceError::Shapeless);
         }
@@ -84,7 +67,7 @@ impl Assembly {
         self.take_usage(&piece["usage"]);
         let choice = &piece["choices"][0];
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        let before = self.bytes;
+        let before = self.size.bytes();
 
         if let Some(thinking) = ["reasoning_content", "reasoning"].iter().find_map(|name| filled(&delta[*name])) {
             self.think(thinking, sink)?;
@@ -100,11 +83,11 @@ impl Assembly {
             self.finished = true;
             self.answer.truncated |= matches!(reason, "length" | "content_filter");
         }
-        Ok(if self.bytes > before || self.finished { Progress::Words } else { Progress::Nothing })
+        Ok(if self.size.bytes() > before || self.finished { Progress::Words } else { Progress::Nothing })
     }
 
     /// The whole answer. Text that is nothing but a call of an offered tool becomes that call.
-    pub(crate) fn finish(mut self, sink: &mut (dyn DeltaSink + Send)) -> ModelAnswer {
+    fn finish(mut self: Box<Self>, sink: &mut (dyn DeltaSink + Send)) -> ModelAnswer {
         match self.split.finish() {
             Some(Piece::Text(text)) => self.answer.text.push_str(&text),
             Some(Piece::Thinking(thinking)) => {
@@ -137,18 +120,25 @@ impl Assembly {
             .collect();
         self.answer
     }
+}
 
+impl Completion {
     fn take_usage(&mut self, usage: &Value) {
         let count = |names: [&str; 2]| names.iter().find_map(|name| usage[*name].as_u64());
         if let Some(input_tokens) = count(["prompt_tokens", "input_tokens"]) {
-            self.answer.usage = Usage { input_tokens, output_tokens: count(["completion_tokens", "output_tokens"]).unwrap_or(0) };
+            let details = ["prompt_tokens_details", "input_tokens_details"].iter().find_map(|name| usage[*name]["cached_tokens"].as_u64());
+            self.answer.usage = Usage {
+                input_tokens,
+                cached_input_tokens: details.or_else(|| usage["prompt_cache_hit_tokens"].as_u64()).unwrap_or(0).min(input_tokens),
+                output_tokens: count(["completion_tokens", "output_tokens"]).unwrap_or(0),
+            };
         }
     }
 
     fn take_content(&mut self, content: &Value, sink: &mut (dyn DeltaSink + Send)) -> Result<(), PieceError> {
         match content {
             Value::String(text) => {
-                self.count(text)?;
+                self.size.add(text)?;
                 for piece in self.split.push(text) {
                     match piece {
                         Piece::Text(text) => self.say(&text, sink),
@@ -162,7 +152,7 @@ impl Assembly {
             Value::Array(parts) => {
                 for part in parts {
                     if let Some(text) = filled(&part["text"]) {
-                        self.count(text)?;
+                        self.size.add(text)?;
                         self.say(text, sink);
                     }
                     for thought in part["thinking"].as_array().into_iter().flatten() {
@@ -187,7 +177,7 @@ impl Assembly {
     }
 
     fn think(&mut self, thinking: &str, sink: &mut (dyn DeltaSink + Send)) -> Result<(), PieceError> {
-        self.count(thinking)?;
+        self.size.add(thinking)?;
         sink.thinking(thinking);
         self.answer.thinking.push_str(thinking);
         Ok(())
@@ -202,8 +192,8 @@ impl Assembly {
             Value::String(part) => part.clone(),
             whole => whole.to_string(),
         };
-        self.count(&arguments)?;
-        self.count(name)?;
+        self.size.add(&arguments)?;
+        self.size.add(name)?;
         let place = match self.continued(index, id, name) {
             Some(place) => place,
             None if self.calls.len() == MAX_CALLS => return Err(PieceError::TooLarge),
@@ -239,20 +229,12 @@ impl Assembly {
         let begins_anew = !name.is_empty() && (other_id || (!same_id && call.is_whole()));
         (!begins_anew).then_some(place)
     }
-
-    fn count(&mut self, text: &str) -> Result<(), PieceError> {
-        self.bytes = self.bytes.saturating_add(text.len());
-        if self.bytes > MAX_ANSWER_BYTES { Err(PieceError::TooLarge) } else { Ok(()) }
-    }
-}
-
-fn filled(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assembly::MAX_ANSWER_BYTES;
     use serde_json::json;
 
     #[derive(Default)]
@@ -274,11 +256,11 @@ mod tests {
 
     fn put_together(pieces: &[Value]) -> (ModelAnswer, Seen) {
         let mut seen = Seen::default();
-        let mut assembly = Assembly::new(vec!["read_file".to_owned()]);
+        let mut assembly = Completion::new(vec!["read_file".to_owned()]);
         for piece in pieces {
             assembly.take(piece, &mut seen).unwrap();
         }
-        (assembly.finish(&mut seen), seen)
+        (Box::new(assembly).finish(&mut seen), seen)
     }
 
     fn delta(delta: Value) -> Value {
@@ -358,10 +340,10 @@ mod tests {
                 {"id": "x", "type": "function", "function": {"name": "read_file", "arguments": "{}"}},
                 {"id": "y", "type": "function", "function": {"name": "read_file", "arguments": "{}"}},
             ]}, "finish_reason": "length"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 4},
+            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}},
         })]);
         assert_eq!((answer.text.as_str(), answer.thinking.as_str(), answer.calls.len(), answer.truncated), ("hi", "hm", 2, true));
-        assert_eq!(answer.usage, Usage { input_tokens: 3, output_tokens: 4 });
+        assert_eq!(answer.usage, Usage { input_tokens: 3, cached_input_tokens: 2, output_tokens: 4 });
         assert_eq!((seen.text.concat(), seen.thinking), ("hi".to_owned(), "hm".to_owned()));
     }
 
@@ -403,19 +385,19 @@ mod tests {
 
     #[test]
     fn bounds_and_failures() {
-        let mut assembly = Assembly::new(Vec::new());
+        let mut assembly = Completion::new(Vec::new());
         let big = delta(json!({"content": "x".repeat(MAX_ANSWER_BYTES / 2)}));
         assert_eq!(assembly.take(&big, &mut ()), Ok(Progress::Words));
         assert_eq!(assembly.take(&big, &mut ()), Ok(Progress::Words));
         assert_eq!(assembly.take(&delta(json!({"content": "x"})), &mut ()), Err(PieceError::TooLarge));
 
-        let mut assembly = Assembly::new(Vec::new());
+        let mut assembly = Completion::new(Vec::new());
         for index in 0..MAX_CALLS as u64 {
             assembly.take(&call_delta(Some(index), None, None, &Value::Null), &mut ()).unwrap();
         }
         assert_eq!(assembly.take(&call_delta(Some(u64::MAX), None, None, &Value::Null), &mut ()), Err(PieceError::TooLarge));
 
-        let mut assembly = Assembly::new(Vec::new());
+        let mut assembly = Completion::new(Vec::new());
         assert_eq!(assembly.take(&json!([1]), &mut ()), Err(PieceError::Shapeless));
         assert_eq!(assembly.take(&json!({"error": "x"}), &mut ()), Err(PieceError::Failed(json!("x"))));
         assert_eq!(assembly.take(&json!({"choices": []}), &mut ()), Ok(Progress::Nothing));
