@@ -5,24 +5,24 @@ use super::figures::Counters;
 use super::health::Health;
 use crate::error::StoreError;
 use rusqlite::Connection;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// The log is moved each time it has grown by this many pages (4 MiB).
-const STEP_PAGES: u32 = 1024;
-/// From this many pages on (32 MiB) the writer is kept waiting for the last bit, so that the log can begin anew. The
-/// longest log bounds the disk space and the time that the next opening takes.
-const LONG_PAGES: u32 = 8 * 1024;
+/// The log is moved each time it has grown by this many bytes.
+const STEP_BYTES: u64 = 4 * 1024 * 1024;
+/// From this many bytes on the writer is kept waiting for the last bit, so that the log can begin anew. The longest log bounds the disk
+/// space and the time that the next opening takes.
+const LONG_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Bytes that one page takes in the log: itself and its header.
-const LOGGED_PAGE_BYTES: u64 = 4096 + 24;
+/// Bytes that a page takes in the log besides itself.
+const PAGE_HEADER_BYTES: u64 = 24;
 
 /// How long the log is, and whose turn it is to touch it.
 #[derive(Debug, Default)]
 pub(super) struct LogLength {
-    pages: Arc<AtomicU32>,
+    bytes: Arc<AtomicU64>,
     turn: Mutex<()>,
 }
 
@@ -30,13 +30,14 @@ impl LogLength {
     /// Follows the commits of the connection that writes.
     pub(super) fn follow(&self, connection: &mut Connection, counters: Arc<Counters>) -> rusqlite::Result<()> {
         // The hook takes the place of SQLite's own checkpoints, which would run inside a commit.
-        let pages = Arc::clone(&self.pages);
-        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, length: i32| {
-            let length = u32::try_from(length).unwrap_or(0);
-            let before = pages.swap(length, Ordering::Relaxed);
+        let bytes = Arc::clone(&self.bytes);
+        // A file keeps the size of pages that it was made with.
+        let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
+            let length = u64::try_from(pages).unwrap_or(0) * (page + PAGE_HEADER_BYTES);
+            let before = bytes.swap(length, Ordering::Relaxed);
             // A log that is shorter than before began anew with this commit.
-            let added = length.checked_sub(before).unwrap_or(length);
-            counters.logged(u64::from(added) * LOGGED_PAGE_BYTES);
+            counters.logged(length.checked_sub(before).unwrap_or(length));
             Ok(())
         }))
     }
@@ -46,8 +47,8 @@ impl LogLength {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pages(&self) -> u32 {
-        self.pages.load(Ordering::Relaxed)
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Checkpointer {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     /// The length at which it was woken last.
-    woken_at: u32,
+    woken_at: u64,
 }
 
 impl Checkpointer {
@@ -74,13 +75,13 @@ impl Checkpointer {
 
     /// Wakes the thread if the log has grown enough. Never waits.
     pub(super) fn look(&mut self) {
-        let pages = self.log.pages();
-        if pages < self.woken_at {
+        let length = self.log.bytes();
+        if length < self.woken_at {
             // The log began anew.
             self.woken_at = 0;
         }
-        if pages >= self.woken_at + STEP_PAGES {
-            self.woken_at = pages;
+        if length >= self.woken_at + STEP_BYTES {
+            self.woken_at = length;
             if let Some(wake) = &self.wake {
                 // A full channel means that it is about to look anyway.
                 let _ = wake.try_send(());
@@ -100,7 +101,7 @@ impl Checkpointer {
 fn run(connection: &Connection, log: &LogLength, health: &Health, woken: &Receiver<()>) {
     while woken.recv().is_ok() {
         let mut outcome = move_log(connection);
-        if outcome.is_ok() && log.pages() >= LONG_PAGES {
+        if outcome.is_ok() && log.bytes() >= LONG_BYTES {
             // Little is left after the pass above; once all is moved the writer begins the log anew.
             let _turn = log.lock();
             outcome = move_log(connection);

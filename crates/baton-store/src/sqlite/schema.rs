@@ -10,6 +10,11 @@ use std::time::Duration;
 /// Marks the file as Baton's ("Batn"), so that another program's database isn't taken for an old one of ours.
 const APPLICATION_ID: u32 = 0x4261_746e;
 
+/// Bytes of a page of a new file. A commit writes whole pages to the log, and a lone step touches one in each of its tables: of half the usual
+/// size they make a step's bytes fall by two fifths, while a group of steps takes no more time. A file keeps the size that it was made with;
+/// every size is read alike.
+const PAGE_BYTES: u32 = 2048;
+
 /// Each entry lifts the format by one. An entry that was released is never changed.
 ///
 /// Payloads lie in the order of their arrival, so that a group of appends to many streams fills few pages; `event` is
@@ -104,6 +109,8 @@ pub(super) fn open_untouched(path: &Path) -> Result<Connection, StoreError> {
 pub(super) fn open_writing(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(from_sqlite)?;
+    // Before the first thing is written: it counts for an empty file only.
+    connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(from_sqlite)?;
     make_durable(&connection)?;
     // Pages that many streams and operations come back to (16 MiB at most, taken as they are used).
     connection.pragma_update(None, "cache_size", -16_384).map_err(from_sqlite)?;
