@@ -160,7 +160,7 @@ function states() {
   });
   make(22, "Five thousand entries", { state: "completed", holder: PHONE }, (made, n) => {
     made.put({ kind: "turn", id: n(9), state: "finished", iterations: 2, unread: [], started_at: now(50), ended_at: now(10) });
-    for (let k = 0; k < 2500; k += 1) {
+    for (let k = 0; k < 5000; k += 1) {
       const big = (base) => `01990000-0000-7000-9${base}00-${String(k).padStart(12, "0")}`;
       made.put({ kind: "message", id: big(0), role: k % 2 ? "agent" : "user", text: `Entry ${k}. ${"Some **words** about it, and more of them. ".repeat(1 + (k % 5))}`, sender: sender(true), at: now(5000 - k) });
       made.put({ kind: "call", id: big(1), turn_id: n(9), tool: "read_file", arguments: { path: `src/file_${k}.rs` }, origin: "model", effect: "read", risk: "safe", state: "succeeded", attempt: 1, at: now(5000 - k), ended_at: now(5000 - k), result: { content: `fn number_${k}() {}`, bytes: 20 } });

@@ -78,6 +78,7 @@ export class BatonClient {
   /** Sessions that the latest hello named; the others are subscribed to once the hub has welcomed us. */
   #resumed = new Set<SessionId>();
   #announced = false;
+  #offerTimers = new Map<HandoffId, ReturnType<typeof setTimeout>>();
   #againTimer: ReturnType<typeof setTimeout> | undefined;
   #listing: Promise<void> | null = null;
   #listAgain = false;
@@ -282,6 +283,8 @@ export class BatonClient {
   /** Everything that this device keeps of the user's, gone: after a revocation, or on the user's word. */
   async purge(): Promise<void> {
     this.#states.clear();
+    for (const timer of this.#offerTimers.values()) clearTimeout(timer);
+    this.#offerTimers.clear();
     this.offers.clear();
     this.welcome = null;
     this.outbox.clear();
@@ -394,11 +397,15 @@ export class BatonClient {
   #takeOffer(offer: HandoffOffer): void {
     this.offers.set(offer.handoff_id, offer);
     const left = Date.parse(offer.deadline) - Date.now();
-    setTimeout(() => this.#forgetOffer(offer.handoff_id), Math.min(OFFER_MOST_MS, Math.max(OFFER_LEAST_MS, left || 0)));
+    clearTimeout(this.#offerTimers.get(offer.handoff_id));
+    const timer = setTimeout(() => this.#forgetOffer(offer.handoff_id), Math.min(OFFER_MOST_MS, Math.max(OFFER_LEAST_MS, left || 0)));
+    this.#offerTimers.set(offer.handoff_id, timer);
     void this.refreshSessions();
   }
 
   #forgetOffer(handoffId: HandoffId): void {
+    clearTimeout(this.#offerTimers.get(handoffId));
+    this.#offerTimers.delete(handoffId);
     if (this.offers.delete(handoffId)) this.#changed();
   }
 
@@ -406,7 +413,7 @@ export class BatonClient {
   #settleOffers(sessionId: SessionId): void {
     for (const offer of this.offers.values()) {
       const known = offer.session_id === sessionId ? this.#states.get(sessionId)?.get("handoff", offer.handoff_id) : undefined;
-      if (known && known.state !== "offered") this.offers.delete(offer.handoff_id);
+      if (known && known.state !== "offered") this.#forgetOffer(offer.handoff_id);
     }
   }
 

@@ -47,6 +47,7 @@ export class Outbox {
   #tabs: Tabs;
   /** Entries that another tab brings out, and until when that is left to it. */
   #elsewhere = new Map<string, number>();
+  #elsewhereTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(storage: Storage, tabs: Tabs = ALONE) {
     this.#storage = storage;
@@ -182,7 +183,8 @@ export class Outbox {
     this.#entries.set(id, entry.state === "sent" ? { ...entry, state: "waiting" } : entry);
     this.#tell();
     // Looked at again once the other tab had its time.
-    setTimeout(() => this.#elsewhere.delete(id) && this.#tell(), ELSEWHERE_MS);
+    clearTimeout(this.#elsewhereTimer);
+    this.#elsewhereTimer = setTimeout(() => this.#tell(), ELSEWHERE_MS + 10);
   }
 
   /** Another tab has settled an entry, or the user discarded it there. */
@@ -195,6 +197,7 @@ export class Outbox {
 
   /** Forgets everything here; what is stored is the caller's. */
   clear(): void {
+    clearTimeout(this.#elsewhereTimer);
     this.#entries.clear();
     this.#waiters.clear();
     this.#tell();

@@ -30,6 +30,8 @@ export class SessionState {
   cursor = 0;
   /** Grows with every visible change, so that a screen knows when to draw again. */
   revision = 0;
+  /** Grows when an entity comes, changes or goes; not with an answer's growing text. */
+  changes = 0;
   /** Where the timeline goes on backwards; `null` at its beginning. */
   historyBefore: number | null = null;
   loaded = false;
@@ -78,6 +80,7 @@ export class SessionState {
     this.progress.clear();
     for (const entity of view.entities) this.#upsert(entity, view.seq);
     this.cursor = view.seq;
+    this.changes += 1;
     this.loaded = true;
     this.trouble = null;
     this.revision += 1;
@@ -90,6 +93,7 @@ export class SessionState {
     this.cursor = change.seq;
     if (!SESSION_EVENT_TYPES.includes(change.event.type)) this.unfamiliar.push({ seq: change.seq, name: change.event.type });
     for (const entity of change.upserts) this.#upsert(entity, change.seq);
+    this.changes += 1;
     this.revision += 1;
     return "applied";
   }
@@ -110,6 +114,7 @@ export class SessionState {
   applyHistory(history: History): void {
     for (const entity of history.entries) this.#upsert(entity, 0);
     this.historyBefore = history.before ?? null;
+    this.changes += 1;
     this.revision += 1;
   }
 
@@ -118,6 +123,7 @@ export class SessionState {
     for (const entity of history.entries) {
       if (this.#upsert(entity, 0)) this.#whole.add(entity);
     }
+    this.changes += 1;
     this.revision += 1;
   }
 
@@ -146,6 +152,7 @@ export class SessionState {
     const oldest = entries[keep - 1]?.created_seq ?? 0;
     for (const turn of this.all("turn")) if (turn.ended_at && turn.version < oldest) this.#entities.get("turn")?.delete(turn.id);
     while (this.unfamiliar[0] && this.unfamiliar[0].seq < oldest) this.unfamiliar.shift();
+    this.changes += 1;
     this.revision += 1;
   }
 

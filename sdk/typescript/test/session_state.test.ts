@@ -45,7 +45,7 @@ test("after a reset nothing of the old view stays, and stray changes are left al
   assert.equal(state.cursor, 20);
 });
 
-test("an event or entity of a newer hub is a neutral line, and the cursor goes on", () => {
+test("c19 an event or entity of a newer hub is a neutral line, and the cursor goes on", () => {
   const state = new SessionState(ID);
   state.applyView({ session_id: ID, seq: 1, entities: [] });
   const strange = { kind: "hologram", id: "h", version: 2 } as unknown as EntityView;

@@ -7,6 +7,9 @@ test("ids are version 7, carry the time, and sort by it", () => {
   assert.match(id, /^01990a0b-0c0d-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   assert.ok(uuidv7(1_000) < uuidv7(1_001));
   assert.notEqual(uuidv7(1_000), uuidv7(1_000));
+  // Within a millisecond too: what was said first goes out first.
+  const burst = Array.from({ length: 50 }, () => uuidv7(2_000));
+  assert.deepEqual([...burst].sort(), burst);
 });
 
 test("deceptive characters are shown and others kept", () => {

@@ -82,16 +82,18 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
   const sessionId = useContext(SessionContext);
   const [explains, setExplains] = useState(false);
   const [why, setWhy] = useState("");
+  const only = (client.state(sessionId).session?.waiting ?? 0) <= 1;
   const decide = (decision: "approve" | "reject") => {
     const ask = () => client.outbox.add({ intent: "confirm", payload: { approval_id: approval.id, decision } }, { sessionId });
     // A refused earlier answer is in the way of nothing: it is replaced.
     return entry ? client.outbox.discard(entry.operation.operation_id).then(ask) : ask();
   };
-  /** The reason is read at the next step, which begins with the refusal. */
+  /** New words void what waits: the call isn't run, and the model reads them next. */
   const refuse = async (event: FormEvent) => {
     event.preventDefault();
-    if (why.trim() !== "") await client.ask({ intent: "say", payload: { text: why.trim(), delivery: "steer" } }, sessionId);
-    await decide("reject");
+    if (why.trim() === "") return;
+    setExplains(false);
+    await client.ask({ intent: "say", payload: { text: why.trim(), delivery: "steer" } }, sessionId);
   };
   if (entry?.state === "unconfirmed") {
     const id = entry.operation.operation_id;
@@ -138,9 +140,12 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
       <div className="card-actions">
         {/* What can't be taken back isn't the first thing under a thumb or a key. */}
         {dangerous ? [reject, approve] : [approve, reject]}
-        <button type="button" className="quiet-button because" data-testid="reject-explain" disabled={pending} onClick={() => setExplains(true)}>
-          {t("reject_because")}
-        </button>
+        {/* Words would void other cards too: with several, each is answered alone. */}
+        {only && (
+          <button type="button" className="quiet-button because" data-testid="reject-explain" disabled={pending} onClick={() => setExplains(true)}>
+            {t("reject_because")}
+          </button>
+        )}
       </div>
       {pending && <p className="meta" role="status">{t(entry.state === "sent" ? "approval_sending" : "approval_waiting_link")}</p>}
     </>

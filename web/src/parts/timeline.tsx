@@ -1,7 +1,7 @@
 /** What was said and done, in the order in which it happened, and what is under way at its end. */
 import type { CallEntity, MessageEntity, PartialAnswer, QuestionEntity, SessionState, TurnEntity, Unfamiliar } from "@baton/sdk";
 import { makeVisible } from "@baton/sdk";
-import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type ReactNode, type Ref } from "react";
+import { useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type Ref, type RefObject } from "react";
 import { flushSync } from "react-dom";
 import { findDevice, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
@@ -37,12 +37,14 @@ function items(state: SessionState): Item[] {
   return found.sort((a, b) => a.at - b.at);
 }
 
-/** Entries stand in chunks, so that a long timeline is laid out chunk by chunk. Sequence numbers decide: an entry never moves. */
+/** Entries stand in chunks, and only chunks near the view are drawn. Sequence numbers decide: an entry never moves. */
 const CHUNK_SEQS = 64;
-/** The last chunks are always laid out, so that the end stays where it is. */
+/** The last chunks are always drawn, so that the end stays where it is. */
 const NEAR_CHUNKS = 2;
-/** What an entry that was never laid out is taken to be high. */
-const ROW_REM = 6;
+/** What an entry that was never drawn is taken to be high, in pixels. */
+const ROW_GUESS = 72;
+/** Chunks are drawn this far beyond what can be seen, in pixels. */
+const AHEAD = 1_200;
 
 function chunksOf(list: Item[]): { number: number; items: Item[] }[] {
   const chunks: { number: number; items: Item[] }[] = [];
@@ -72,6 +74,46 @@ const WINDOW = 200;
 const KEPT_MOST = 1_000;
 const KEPT = 400;
 
+/** Which chunks are near the view, and how high those were that no longer are. */
+function useInSight(box: RefObject<HTMLElement | null>, numbers: string) {
+  const [inSight, setInSight] = useState<ReadonlySet<number>>(new Set());
+  const heights = useRef(new Map<number, number>());
+  const watch = useRef<IntersectionObserver | null>(null);
+  const watched = useRef(new Set<Element>());
+  useEffect(() => {
+    const observer = new IntersectionObserver(
+      (entries) => {
+        setInSight((before) => {
+          const next = new Set(before);
+          for (const { target, isIntersecting, boundingClientRect } of entries) {
+            const number = Number((target as HTMLElement).dataset["chunk"]);
+            if (isIntersecting) {
+              next.add(number);
+              continue;
+            }
+            // What is in use or was opened stays as it is.
+            if (target.matches(":focus-within") || target.querySelector("details[open]")) continue;
+            if (before.has(number)) heights.current.set(number, boundingClientRect.height);
+            next.delete(number);
+          }
+          return next;
+        });
+      },
+      { root: box.current, rootMargin: `${AHEAD}px 0px` },
+    );
+    watch.current = observer;
+    watched.current.clear();
+    return () => observer.disconnect();
+  }, [box]);
+  useEffect(() => {
+    const present = new Set<Element>(box.current?.querySelectorAll("[data-chunk]") ?? []);
+    for (const chunk of watched.current) if (!present.has(chunk)) watch.current?.unobserve(chunk);
+    for (const chunk of present) if (!watched.current.has(chunk)) watch.current?.observe(chunk);
+    watched.current = present;
+  }, [box, numbers]);
+  return { inSight, heights };
+}
+
 /** Within this many pixels of the end the view stays at the end. */
 const NEAR_END = 80;
 
@@ -87,7 +129,9 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
   const [loading, setLoading] = useState(false);
   const [error, setError] = useState<unknown>(null);
 
-  const list = items(state);
+  const { changes } = state;
+  // The state is one object; this counter says when its entries changed.
+  const list = useMemo(() => items(state), [state, changes]);
   const answering = [...state.overlay.entries()];
   const last = list.at(-1)?.at ?? 0;
   const fresh = away ? list.filter((item) => item.at > seenAtLeaving).length : 0;
@@ -135,6 +179,12 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     stay();
     return () => watch.disconnect();
   }, []);
+
+  const chunks = chunksOf(drawn);
+  /** A card that waits for the user is always there, so that the way to it leads somewhere. */
+  const isOpen = (item: Item) =>
+    item.kind === "call" && (state.get("approval", item.it.approval_id)?.state === "open" || state.get("question", item.it.question_id)?.state === "open");
+  const { inSight, heights } = useInSight(box, chunks.map((chunk) => chunk.number).join(" "));
 
   const open = [...state.all("approval"), ...state.all("question")].filter((each) => each.state === "open").map((each) => each.id).join(" ");
   useEffect(() => {
@@ -273,11 +323,14 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
             <button type="button" className="older" disabled={loading} onClick={() => void older()}>{t("older")}</button>
           )}
           {error !== null && <Trouble error={asHubError(error)} onDismiss={() => setError(null)} />}
-          {chunksOf(drawn).map(({ number, items: rows }, index, all) => (
-            <div key={number} className="chunk" data-far={index < all.length - NEAR_CHUNKS} style={{ containIntrinsicSize: `auto ${rows.length * ROW_REM}rem` }}>
-              {rowsOf(rows)}
-            </div>
-          ))}
+          {chunks.map(({ number, items: rows }, index) => {
+            const draws = index >= chunks.length - NEAR_CHUNKS || inSight.has(number) || rows.some(isOpen);
+            return (
+              <div key={number} className="chunk" data-chunk={number} data-drawn={draws} style={draws ? undefined : { height: heights.current.get(number) ?? rows.length * ROW_GUESS }}>
+                {draws && rowsOf(rows)}
+              </div>
+            );
+          })}
           {answering.map(([id, partial]: [string, PartialAnswer]) => <Answering key={id} partial={partial} />)}
           {activity && (
             <p className="activity" data-testid="activity" data-activity={activity}>

@@ -1,0 +1,144 @@
+// A real hub and what ends need of it, for the tests of the client.
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { WebSocket } from "ws";
+import { BatonClient, MemoryStorage } from "../../dist/src/index.js";
+
+const named = process.env.BATON_BIN;
+const program = named ?? fileURLToPath(new URL("../../../../target/debug/baton", import.meta.url));
+/** A program that was named must be there; without a name, an unbuilt one only means that this is not tested. */
+export const skip = named || existsSync(program) ? false : `not tested: ${program} isn't built (cargo build -p baton)`;
+const PATIENCE_MS = 60_000;
+
+export class House {
+  origin;
+  port;
+  #directory;
+  #hub;
+  #owner;
+  #clients = [];
+
+  static async open() {
+    const house = new House();
+    house.#directory = mkdtempSync(join(tmpdir(), "baton-sdk-"));
+    const workspace = join(house.#directory, "workspace");
+    mkdirSync(workspace);
+    writeFileSync(join(workspace, "README.md"), "# Orchard\n\nApples.\n");
+    house.port = await freePort();
+    house.origin = `http://127.0.0.1:${house.port}`;
+    const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...environment } = process.env;
+    house.#hub = spawn(program, ["--json", "up", "--data", join(house.#directory, "data"), "--listen", `127.0.0.1:${house.port}`, "--workspace", workspace], {
+      env: { ...environment, BATON_LOCAL_MODELS: "none" },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const lines = createInterface({ input: house.#hub.stdout });
+    const ready = await new Promise((resolve, reject) => {
+      lines.once("line", (line) => resolve(JSON.parse(line)));
+      lines.once("close", () => reject(new Error("the hub ended before it was ready")));
+    });
+    house.#owner = await house.claim(ready.owner_link, "owner", "web");
+    return house;
+  }
+
+  async close() {
+    for (const client of this.#clients) client.close();
+    if (this.#hub.exitCode === null) {
+      const ended = new Promise((resolve) => this.#hub.once("exit", resolve));
+      this.#hub.kill("SIGINT");
+      await ended;
+    }
+    try {
+      // The device beside the hub ends with it; one that doesn't is ended here.
+      process.kill(JSON.parse(readFileSync(join(this.#directory, "data/device/device.json"), "utf8")).pid, "SIGKILL");
+    } catch {
+      // It is gone, as it should be.
+    }
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  async claim(link, name, clientType) {
+    const secret = decodeURIComponent(new URL(link).hash.replace("#invite=", ""));
+    const response = await fetch(`${this.origin}/v1/invitations/claim`, {
+      method: "POST",
+      headers: { "content-type": "application/json", origin: this.origin },
+      body: JSON.stringify({ secret, name, client_type: clientType, cookie: true }),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    return response.headers.get("set-cookie").split(";")[0];
+  }
+
+  /** Pairs a device, and answers with its cookie. */
+  async pair(name, clientType = "web", trust = "trusted") {
+    return this.claim((await this.call(this.#owner, "POST", "/v1/invitations", { trust })).url, name, clientType);
+  }
+
+  async call(cookie, method, path, body) {
+    const response = await fetch(this.origin + path, {
+      method,
+      headers: { cookie, origin: this.origin, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return response.json();
+  }
+
+  /** A client as a page has it; its socket goes through `port`, such as that of a proxy. Its sockets are in `sockets`, to be cut. */
+  async client(cookie, { port = this.port, clientType = "web", storage = new MemoryStorage(), tabs } = {}) {
+    const sockets = new Set();
+    const through = (url) => url.replace(`:${this.port}`, `:${port}`);
+    const client = await BatonClient.start({
+      clientType,
+      capabilities: () => ({ inputs: ["text"], features: [] }),
+      base: this.origin,
+      storage,
+      ...(tabs ? { tabs } : {}),
+      fetch: (input, init = {}) => fetch(input, { ...init, headers: { ...init.headers, cookie, origin: this.origin } }),
+      openSocket: (url) => {
+        const socket = new WebSocket(through(url), { headers: { cookie, host: `127.0.0.1:${this.port}` }, origin: this.origin });
+        // The close that follows an error is what counts.
+        socket.on("error", () => undefined);
+        sockets.add(socket);
+        socket.on("close", () => sockets.delete(socket));
+        return socket;
+      },
+    });
+    client.sockets = sockets;
+    // Cut without a word, as a lost network does.
+    client.cut = () => sockets.forEach((socket) => socket.terminate());
+    this.#clients.push(client);
+    return client;
+  }
+}
+
+/** Resolves once it holds; everything that could make it hold makes the client tell its listeners. */
+export function until(client, holds, what) {
+  return new Promise((resolve, reject) => {
+    const look = () => {
+      if (!holds()) return;
+      clearTimeout(timer);
+      stop();
+      resolve();
+    };
+    const stop = client.subscribe(look);
+    const timer = setTimeout(() => {
+      stop();
+      reject(new Error(`waited in vain for ${what}; the link is ${client.connection}, trouble: ${client.trouble?.message ?? "none"}`));
+    }, PATIENCE_MS);
+    look();
+  });
+}
+
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
