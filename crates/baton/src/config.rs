@@ -1,6 +1,7 @@
 use crate::args;
 use crate::failure::Failure;
-use baton_model::{Model, ModelConfig, OpenAi, Secret};
+use crate::local::Local;
+use baton_model::{Dialect, Model, ModelConfig, Provider, Secret};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelSection {
+    provider: Option<ProviderName>,
     url: Option<String>,
     name: Option<String>,
     /// The key itself; better is the environment variable `BATON_MODEL_KEY`.
@@ -27,6 +29,30 @@ struct ModelSection {
     idle_timeout_s: Option<u64>,
     temperature: Option<f32>,
     max_tokens: Option<u32>,
+    /// Whether the model sees images; found out with the first one unless given.
+    images: Option<bool>,
+    /// Whether `up` looks for a model on this machine where none is named.
+    local: Option<bool>,
+}
+
+/// How a model's server is spoken to, as one names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ProviderName {
+    /// Any server that speaks chat completions.
+    #[value(name = "openai")]
+    OpenAi,
+    /// Anthropic, or a server that speaks its Messages API.
+    Anthropic,
+}
+
+impl From<ProviderName> for Dialect {
+    fn from(name: ProviderName) -> Self {
+        match name {
+            ProviderName::OpenAi => Self::OpenAi,
+            ProviderName::Anthropic => Self::Anthropic,
+        }
+    }
 }
 
 impl Config {
@@ -48,29 +74,132 @@ impl Config {
 
     /// The model, where one is configured. Without one the hub still works, by slash commands.
     pub(crate) fn model(&self, hub: &args::Hub) -> Result<Option<Arc<dyn Model>>, Failure> {
-        let url = hub.model_url.clone().or_else(|| self.model.url.clone());
-        let name = hub.model.clone().or_else(|| self.model.name.clone());
-        let (url, name) = match (url, name) {
+        let given = Given { provider: hub.model_provider, url: hub.model_url.as_deref(), name: hub.model.as_deref() };
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        self.model.named(&given, variable)?.map(open).transpose()
+    }
+
+    /// Whether a model on this machine may be looked for.
+    pub(crate) fn looks_for_local_models(&self) -> bool {
+        self.model.local != Some(false)
+    }
+
+    /// The model that was found on this machine, with what is set here for any model. Keys are for whom they were given, and not for it.
+    pub(crate) fn local_model(&self, local: &Local) -> Result<Option<Arc<dyn Model>>, Failure> {
+        let Some((server, model)) = local.chosen() else { return Ok(None) };
+        let found = model.config(server.server);
+        let images = self.model.images.or(found.images);
+        open(self.model.applied_to(ModelConfig { images, ..found })).map(Some)
+    }
+}
+
+/// What the command line and its environment say of the model.
+#[derive(Debug, Default)]
+struct Given<'a> {
+    provider: Option<ProviderName>,
+    url: Option<&'a str>,
+    name: Option<&'a str>,
+}
+
+impl ModelSection {
+    fn named(&self, given: &Given<'_>, variable: impl Fn(&str) -> Option<String>) -> Result<Option<ModelConfig>, Failure> {
+        // What the file says of one address doesn't hold for another: a key least of all.
+        let file_holds = given.url.is_none() || self.url.is_none() || given.url == self.url.as_deref();
+        let provider = given.provider.or(self.provider.filter(|_| file_holds));
+        let url = given.url.or(self.url.as_deref());
+        let url = url.or((provider == Some(ProviderName::Anthropic)).then_some(Dialect::ANTHROPIC_ADDRESS));
+        let (url, name) = match (url, given.name.or(self.name.as_deref())) {
             (Some(url), Some(name)) => (url, name),
-            (None, None) => return Ok(None),
+            (None, None) if provider.is_none() => return Ok(None),
             _ => {
                 return Err(Failure::usage(
                     "A model needs both an address and a name.",
-                    "Give --model-url and --model, or both in baton.toml.",
+                    "Give --model-url and --model, or both in baton.toml. For Anthropic's own address --model-provider anthropic is enough.",
                 ));
             }
         };
-        let key = std::env::var("BATON_MODEL_KEY").ok().filter(|key| !key.trim().is_empty()).or_else(|| self.model.key.clone());
+        let dialect = provider.map_or_else(|| Dialect::of_address(url), Dialect::from);
+        // Anthropic's key goes to Anthropic, or to whom it was said to be meant for.
+        let is_meant = Dialect::is_anthropics_own(url) || provider == Some(ProviderName::Anthropic);
+        let key = variable("BATON_MODEL_KEY")
+            .or_else(|| self.key.clone().filter(|_| file_holds))
+            .or_else(|| (dialect == Dialect::Anthropic && is_meant).then(|| variable("ANTHROPIC_API_KEY")).flatten());
+        let config = ModelConfig { dialect, api_key: key.map(Secret::new), images: self.images, ..ModelConfig::new(url, name) };
+        Ok(Some(self.applied_to(config)))
+    }
+
+    fn applied_to(&self, config: ModelConfig) -> ModelConfig {
         let seconds = |given: Option<u64>| Duration::from_secs(given.unwrap_or(60).clamp(1, 3600));
-        let config = ModelConfig {
-            api_key: key.map(Secret::new),
-            first_token_timeout: seconds(self.model.first_token_timeout_s),
-            idle_timeout: seconds(self.model.idle_timeout_s),
-            temperature: self.model.temperature,
-            max_tokens: self.model.max_tokens,
-            ..ModelConfig::new(url, name)
-        };
-        let model = OpenAi::new(config).map_err(|error| Failure::usage(error.message, error.hint))?;
-        Ok(Some(Arc::new(model)))
+        ModelConfig {
+            first_token_timeout: seconds(self.first_token_timeout_s),
+            idle_timeout: seconds(self.idle_timeout_s),
+            temperature: self.temperature,
+            max_tokens: self.max_tokens,
+            ..config
+        }
+    }
+}
+
+fn open(config: ModelConfig) -> Result<Arc<dyn Model>, Failure> {
+    let model = Provider::new(config).map_err(|error| Failure::usage(error.message, error.hint))?;
+    Ok(Arc::new(model))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dialect, address and key of what is configured, as one text.
+    fn named(file: &str, given: &Given<'_>, variables: &[(&str, &str)]) -> String {
+        let config: Config = toml::from_str(&format!("[model]\n{file}")).unwrap();
+        let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        match config.model.named(given, variable) {
+            Ok(Some(config)) => {
+                let key = ["file", "own", "anthropic"].into_iter().find(|key| config.api_key == Some(Secret::new(key)));
+                format!("{:?} {} {} key: {}", config.dialect, config.base_url, config.model, key.unwrap_or("none"))
+            }
+            Ok(None) => "none".to_owned(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn which_model_with_which_key() {
+        let nothing = Given::default();
+        let named_only = Given { name: Some("m"), ..Given::default() };
+        let anthropic = Given { provider: Some(ProviderName::Anthropic), ..named_only };
+        let elsewhere = Given { url: Some("http://elsewhere/v1"), ..named_only };
+        let env = [("ANTHROPIC_API_KEY", "anthropic")];
+        let both = [("ANTHROPIC_API_KEY", "anthropic"), ("BATON_MODEL_KEY", "own")];
+        for (file, given, variables, expected) in [
+            ("", &nothing, &env[..], "none"),
+            ("", &named_only, &env, "A model needs both an address and a name."),
+            ("provider = 'anthropic'", &nothing, &env, "A model needs both an address and a name."),
+            ("", &anthropic, &env, "Anthropic https://api.anthropic.com m key: anthropic"),
+            ("", &anthropic, &both, "Anthropic https://api.anthropic.com m key: own"),
+            ("key = 'file'", &anthropic, &env, "Anthropic https://api.anthropic.com m key: file"),
+            ("url = 'https://api.anthropic.com'\nname = 'm'", &nothing, &env, "Anthropic https://api.anthropic.com m key: anthropic"),
+            ("url = 'http://gate/anthropic'\nname = 'm'", &nothing, &env, "Anthropic http://gate/anthropic m key: none"),
+            ("provider = 'anthropic'\nurl = 'http://gate'\nname = 'm'", &nothing, &env, "Anthropic http://gate m key: anthropic"),
+            (
+                "provider = 'openai'\nurl = 'https://api.anthropic.com/v1'\nname = 'm'",
+                &nothing,
+                &env,
+                "OpenAi https://api.anthropic.com/v1 m key: none",
+            ),
+            ("url = 'http://here/v1'\nname = 'n'\nkey = 'file'", &nothing, &env, "OpenAi http://here/v1 n key: file"),
+            // The file's key and provider are for the file's address.
+            ("url = 'http://here/v1'\nkey = 'file'\nprovider = 'anthropic'", &elsewhere, &env, "OpenAi http://elsewhere/v1 m key: none"),
+            ("key = 'file'", &elsewhere, &env, "OpenAi http://elsewhere/v1 m key: file"),
+        ] {
+            assert_eq!(named(file, given, variables), expected, "{file} {given:?}");
+        }
+    }
+
+    #[test]
+    fn typing_errors_are_refused() {
+        for file in ["provider = 'antropic'", "urls = 'x'", "images = 'yes'"] {
+            assert!(toml::from_str::<Config>(&format!("[model]\n{file}")).is_err(), "{file}");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod config;
 mod failure;
 mod files;
 mod interrupt;
+mod local;
 mod output;
 mod pick;
 mod profile;
@@ -47,8 +48,9 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Send(send) => commands::send::run(send, profile, &out).await,
         Command::Show(show) => commands::show::run(show, profile, &out).await,
         Command::Events(events) => commands::events::run(events, profile, &out).await,
-        Command::Approve(answer) => commands::approve::run(answer, true, profile, &out).await,
-        Command::Reject(answer) => commands::approve::run(answer, false, profile, &out).await,
+        Command::Approve(approve) => commands::approve::approve(approve, profile, &out).await,
+        Command::Reject(reject) => commands::approve::reject(reject, profile, &out).await,
+        Command::Rules(rules) => commands::rules::run(rules, profile, &out).await,
         Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
         Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,
         Command::Stop(stop) => commands::stop::run(stop, profile, &out).await,

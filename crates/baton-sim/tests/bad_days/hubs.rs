@@ -183,6 +183,7 @@ async fn ctrl_c_before_it_is_ready_leaves_no_device_behind() {
         .arg(&data)
         .arg("--workspace")
         .arg(&workspace)
+        .env("BATON_LOCAL_MODELS", "none")
         .stdout(std::process::Stdio::null())
         .kill_on_drop(true)
         .spawn()

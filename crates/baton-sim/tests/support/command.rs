@@ -63,7 +63,12 @@ impl Terminal {
 
     fn plain_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("baton"));
-        command.args(arguments).env("XDG_CONFIG_HOME", &self.config).stdin(Stdio::null()).kill_on_drop(true);
+        command
+            .args(arguments)
+            .env("XDG_CONFIG_HOME", &self.config)
+            .env("BATON_LOCAL_MODELS", "none")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
         command
     }
 

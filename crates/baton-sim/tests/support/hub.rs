@@ -57,7 +57,9 @@ impl Hub {
         let (program, arguments) = self.words.split_first().expect("a program");
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        command.env_remove("BATON_MODEL_KEY").envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // What a machine has by chance must not decide what a test sees: neither keys nor models that happen to run on it.
+        command.env_remove("BATON_MODEL_KEY").env_remove("ANTHROPIC_API_KEY").env("BATON_LOCAL_MODELS", "none");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.spawn().expect("the hub starts");
         let mut lines = BufReader::new(child.stdout.take().expect("standard output")).lines();
         let first = lines.next_line().await.expect("output can be read");

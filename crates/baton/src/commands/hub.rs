@@ -5,6 +5,7 @@ use crate::assets;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::files;
+use crate::local::Local;
 use baton_proto::{Trust, UserId};
 use baton_runtime::{Hub, HubConfig, HubError, random_token};
 use baton_server::ServerConfig;
@@ -47,6 +48,13 @@ impl HubFile {
     }
 }
 
+/// Where a model is looked for when none is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    ThisMachine,
+    Nowhere,
+}
+
 /// A hub that answers.
 pub(crate) struct Serving {
     pub(crate) hub: Arc<Hub>,
@@ -56,12 +64,14 @@ pub(crate) struct Serving {
     /// Under which other devices reach it; the same on a hub that listens on this machine only.
     pub(crate) public_url: String,
     pub(crate) owner: UserId,
+    /// What was found on this machine, where a model was looked for.
+    pub(crate) local: Option<Local>,
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), baton_server::ServerError>>,
 }
 
 impl Serving {
-    pub(crate) async fn start(args: &args::Hub) -> Result<Self, Failure> {
+    pub(crate) async fn start(args: &args::Hub, search: Search) -> Result<Self, Failure> {
         refuse_open_door(args)?;
         let data = match &args.data {
             Some(data) => data.clone(),
@@ -69,13 +79,20 @@ impl Serving {
         };
         files::private_directory(&data)?;
         let data = data.canonicalize()?;
-        let model = Config::read(&data)?.model(args)?;
+        let config = Config::read(&data)?;
+        let configured = config.model(args)?;
         // Before the address: whoever starts it twice is told of the first hub, not of a port (C14).
         let store = SqliteStore::open(&data).map_err(|error| store_failure(&error))?;
         let listener = baton_server::bind(args.listen)
             .await
             .map_err(|error| Failure::failed(error.to_string(), "Choose another address with --listen."))?;
         let address = listener.local_addr()?;
+        let looks = configured.is_none() && search == Search::ThisMachine && config.looks_for_local_models();
+        let local = if looks { Some(Local::look().await?) } else { None };
+        let model = match &local {
+            Some(local) => config.local_model(local)?,
+            None => configured,
+        };
         let config = HubConfig { uploads_dir: Some(data.join("uploads")), ..HubConfig::new(env!("CARGO_PKG_VERSION"), model) };
         let hub = Hub::open(store, config).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
@@ -114,7 +131,7 @@ impl Serving {
             })
             .await
         });
-        Ok(Self { hub, data, url, public_url, owner, stop, server })
+        Ok(Self { hub, data, url, public_url, owner, local, stop, server })
     }
 
     /// A fresh link that pairs a trusted device of the user's; it works once, for five minutes.

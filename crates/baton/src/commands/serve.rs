@@ -1,4 +1,4 @@
-use super::hub::Serving;
+use super::hub::{Search, Serving};
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -6,7 +6,7 @@ use crate::output::Output;
 use serde_json::json;
 
 pub(crate) async fn run(args: Serve, out: &Output) -> Result<u8, Failure> {
-    let serving = Serving::start(&args.hub).await?;
+    let serving = Serving::start(&args.hub, Search::Nowhere).await?;
     let link = serving.owner_link().await?;
     out.say(
         &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id()}),

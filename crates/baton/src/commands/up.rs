@@ -1,11 +1,12 @@
-use super::hub::{HubFile, Serving};
+use super::hub::{HubFile, Search, Serving};
 use crate::args::Up;
 use crate::failure::Failure;
+use crate::local::Local;
 use crate::output::{Output, line};
 use crate::profile::Profile;
 use crate::supervise::{DeviceCommand, Supervisor};
 use crate::{files, interrupt, sample};
-use baton_proto::{Changed, DeviceView};
+use baton_proto::{Changed, DeviceView, make_visible};
 use baton_runtime::{Hub, Identity};
 use fast_qr::QRBuilder;
 use serde_json::json;
@@ -20,7 +21,7 @@ const DEVICE_PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
     // Looked at first: with a wrong one nothing is started, and nothing written.
     let workspace = args.workspace.as_deref().map(existing_directory).transpose()?;
-    let serving = Serving::start(&args.hub).await?;
+    let serving = Serving::start(&args.hub, Search::ThisMachine).await?;
     let ended = attend(&serving, workspace, args.no_sandbox, out).await;
     serving.stop().await?;
     ended?.map_or(Ok(0), |reason| Err(Failure::failed(reason, "Start Baton again when the cause is mended.")))
@@ -58,7 +59,7 @@ async fn attend(serving: &Serving, workspace: Option<PathBuf>, no_sandbox: bool,
     let model = serving.hub.info().model;
     if out.is_json() {
         out.say(
-            &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id(), "device_pid": supervisor.pid(), "workspace": workspace, "model": model, "device_connected": connected}),
+            &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id(), "device_pid": supervisor.pid(), "workspace": workspace, "model": model, "local_model": serving.local.as_ref().map(Local::value), "device_connected": connected}),
             "",
         );
     } else {
@@ -129,11 +130,15 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
         workspace.display(),
         if connected { "" } else { "  (its device hasn't connected yet; see device/device.log)" }
     ));
-    match model {
-        Some(model) => line(&format!("Model      {model}")),
-        None => {
-            line("Model      none. Slash commands work: /show, /find, /replace, /run, /undo. For the agent, add --model-url and --model.");
-        }
+    let found = serving.local.as_ref().and_then(Local::words);
+    match (model, found) {
+        (Some(_), Some(found)) => line(&format!("Model      {}", make_visible(&found))),
+        (Some(model), None) => line(&format!("Model      {}", make_visible(model))),
+        (None, found) => line(&format!(
+            "Model      none. {}Slash commands work: /show, /find, /replace, /run, /undo. For the agent, start Ollama or LM Studio on this \
+             machine before Baton, or add --model-url and --model.",
+            found.map(|found| format!("{} ", make_visible(&found))).unwrap_or_default()
+        )),
     }
     line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
 }
