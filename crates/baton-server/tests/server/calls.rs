@@ -1,5 +1,5 @@
 //! Calls over the wire when things go wrong between hub and device: results that come twice, late, for nothing or too large, and hubs that
-//! come and go meanwhile (C10, C27, C41, C43, C44).
+//! come and go meanwhile (C10, C12, C27, C41, C43, C44).
 
 use crate::support::{Device, Server, Socket, fresh, kind, operation};
 use baton_proto::{ClientType, MAX_FRAME_BYTES, MAX_RESULT_BYTES, SessionId, Timestamp, Trust};
@@ -327,4 +327,50 @@ async fn c10_a_hub_that_was_away_for_a_week_delivers_nothing_old_again() {
         }
     };
     assert_eq!(fresh_call["arguments"]["path"], "b.txt");
+}
+
+#[tokio::test]
+async fn c12_a_late_success_of_what_was_given_up_is_told_once_and_has_no_second_effect() {
+    let server = Server::start().await;
+    let phone = server.phone().await;
+    let machine = Machine::new(&server).await;
+    let mut hands = machine.connect(&server, json!([])).await;
+    let session = machine.session(&server, &phone).await;
+    let mut screen = server.connect_with(&phone, json!({"cursors": {session.to_string(): 0}})).await;
+    say(&server, &phone, session, "/run send letter").await;
+    let call = hands.until("tool_call").await;
+    hands.send(&about("tool_started", &call)).await;
+    until_event(&mut screen, "tool_started").await;
+    // Its device goes out of reach, and the user gives it up and does it in another way.
+    drop(hands);
+    until_event(&mut screen, "tool_unknown").await;
+    assert_eq!(server.operate(&phone, &operation(session, "cancel", json!({}))).await["status"], "accepted");
+    let cancelled = until_event(&mut screen, "tool_cancelled").await;
+    assert!(cancelled.to_string().contains("unknown"), "that the outcome isn't known is said: {cancelled}");
+
+    // The device is back: it had happened after all. It says so twice, since the first acknowledgement was lost.
+    let running = json!([{"session_id": session, "call_id": call["call_id"], "attempt": call["attempt"], "state": "finished"}]);
+    let mut hands = machine.connect(&server, running).await;
+    for _ in 0..2 {
+        hands.send(&result(&call, "the letter is sent")).await;
+        hands.until("tool_result_ack").await;
+    }
+    let written = log(&server, &phone, session).await;
+    let late: Vec<_> = written
+        .iter()
+        .filter(|change| change["event"]["type"] == "message_added" && change["event"].to_string().contains("after all"))
+        .collect();
+    assert_eq!(late.len(), 1, "it is recorded and told, once: {late:#?}");
+    assert_eq!(
+        (count(&written, "tool_planned"), count(&written, "tool_succeeded")),
+        (1, 0),
+        "nothing runs again, and the call keeps its one result"
+    );
+    let shown = server.get(&phone, &format!("/v1/sessions/{session}")).await;
+    assert!(shown.to_string().contains("after all"), "every end shows it: {shown}");
+    // Later turns work.
+    say(&server, &phone, session, "/show a.txt").await;
+    let next = hands.until("tool_call").await;
+    hands.send(&result(&next, "text")).await;
+    hands.until("tool_result_ack").await;
 }

@@ -60,6 +60,38 @@ async fn e3_c08_a_command_cut_off_is_asked_about_on_every_end_and_each_answer_ha
     house.all_dialogues_were_valid();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn c11_what_ran_when_the_host_went_down_is_not_run_again_at_any_start() {
+    let command = "echo x >> effects.txt; sleep 86400";
+    let rules = json!([
+        rule("reboot", 0, calling("run_command", json!({"argv": ["sh", "-c", command]}))),
+        rule("reboot", 1, json!({"text": "I know: {{last_result}}"})),
+    ]);
+    let mut house = House::with_model(rules).await;
+    let (session, _) = house.ask("reboot it").await;
+    let open = house.open_approval(session).await;
+    house.terminal.ok(&["approve", &open.id.to_string()]).await;
+    house
+        .until(session, "the effect", |view| is(view, "run_command", CallState::Started).filter(|_| house.file("effects.txt") == "x\n"))
+        .await;
+    let mut asked = None;
+    for _ in 0..3 {
+        // Everything goes at once, as when the host does, and comes back.
+        house.hub.kill().await;
+        house.hub.kill_device();
+        house.hub.start().await;
+        house.hands().await;
+        let question = house.open_question(session).await;
+        assert_eq!(*asked.get_or_insert(question.id), question.id, "it is asked about once");
+        assert_eq!(house.file("effects.txt"), "x\n", "it isn't run again");
+    }
+    assert_eq!(house.model().requests().len(), 1, "nor is the model asked");
+    house.terminal.ok(&["answer", &asked.expect("a question").to_string(), "happened"]).await;
+    house.until(session, "the end", |view| (task(view).phase == Phase::Done).then_some(())).await;
+    assert_eq!(house.file("effects.txt"), "x\n");
+    house.all_dialogues_were_valid();
+}
+
 /// A service that takes connections and never answers: what a device sees that dies before its effect.
 struct Silence {
     listener: tokio::net::TcpListener,

@@ -1,5 +1,5 @@
 //! Saying something when the line, the agent or the conversation is in an awkward state: answers that get lost, turns under way, calls in
-//! parallel, and more history than a model is shown (C09, C21, C22, C26).
+//! parallel, and more history than a model is shown (C09, C21, C22, C26, C36).
 
 use crate::rule;
 use crate::support::command::Terminal;
@@ -195,6 +195,33 @@ async fn c21_what_the_model_is_no_longer_shown_can_still_be_scrolled_through() {
         .collect();
     assert_eq!(told.len(), said.len());
     assert!(said.iter().zip(&told).all(|(text, line)| line.contains(text.as_str())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c36_the_first_request_after_a_switch_is_as_large_after_a_long_history_as_after_a_shorter_one() {
+    let house = House::with_model(json!([{"when": {}, "reply": {"text": "Noted."}}])).await;
+    let mut sizes = Vec::new();
+    for length in [15, 60] {
+        let open = Operation::new(OperationId(Uuid::now_v7()), None, Intent::NewSession { title: None, workspace: None });
+        let session = house.phone.operate(&open).await.expect("a session").session_id.expect("an id");
+        for number in 0..length {
+            let mut say = Operation::new(
+                OperationId(Uuid::now_v7()),
+                Some(session),
+                words(&format!("note {number:03}: {}", "lorem ipsum ".repeat(200))),
+            );
+            say.epoch = Some(1);
+            assert_eq!(refusal(&house.phone.operate(&say).await.expect("an answer")), None);
+            house.rest(session).await;
+        }
+        let id = session.to_string();
+        house.terminal.ok(&["take-over", &id, "--force"]).await;
+        house.terminal.ok(&["send", "--session", &id, "--wait", "where were we?"]).await;
+        let request = house.model().requests().pop().expect("a request").body.to_string();
+        assert!(request.contains(&format!("note {:03}: lorem", length - 1)) && request.contains("where were we?"));
+        sizes.push(request.len());
+    }
+    assert!(sizes[1].abs_diff(sizes[0]) * 50 <= sizes[0], "within a fiftieth of each other: {sizes:?} bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod attachments;
 mod backup;
 mod contract;
 mod export_import;
+mod long_text;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminals;
