@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { SessionState, type EntityView } from "@baton/sdk";
+import { SessionState, type CallEntity, type EntityView, type SessionSummary } from "@baton/sdk";
+import { changedFiles } from "../src/changes.ts";
 import { callTitle } from "../src/call_title.ts";
 import { en } from "../src/i18n/en.ts";
 import { zh } from "../src/i18n/zh.ts";
 import { parseInline, parseMarkdown } from "../src/markdown.ts";
+import { qrCode } from "../src/qr.ts";
 import { readings, restOf } from "../src/rest.ts";
+import { EVERYTHING, matches, standingOf } from "../src/sessions.ts";
 
 test("markdown becomes data, never markup", () => {
   const blocks = parseMarkdown("# Done\n\nUse **two** `cargo` calls:\n\n1. one\n2. two\n\n```rust\nfn main() {}\n\n```\n<img src=x onerror=alert(1)>");
@@ -90,4 +94,50 @@ test("a task that rests may be gone on with, unless it ended, somebody works, or
     [sessionOf({}), undefined],
   ];
   for (const [state, expected] of rows) assert.equal(restOf(state)?.mayGoOn, expected);
+});
+
+test("a session stands as what it needs of the user says, before what its task says", () => {
+  const rows: [object, string][] = [
+    [{ waiting: 1, state: "running", activity: "executing" }, "needs_you"],
+    [{ waiting: 0, state: "awaiting_input", activity: "idle" }, "needs_you"],
+    [{ waiting: 0, state: "pending", activity: "error" }, "failed"],
+    [{ waiting: 0, state: "running", activity: "thinking" }, "running"],
+    [{ waiting: 0, state: "pending", activity: "awaiting_device" }, "resting"],
+    [{ waiting: 0, state: "completed", activity: "idle" }, "done"],
+    [{ waiting: 0, state: "cancelled", activity: "idle" }, "stopped"],
+  ];
+  for (const [session, standing] of rows) assert.equal(standingOf(session as SessionSummary), standing);
+});
+
+test("a filter leaves what fits all of its parts, in any script", () => {
+  const session = { title: "把按钮改成圆角", line: "Check the Contrast", waiting: 0, state: "running", activity: "thinking", holder: "a", workspace_id: "w" } as SessionSummary;
+  const fits = (part: object) => matches(session, { ...EVERYTHING, ...part });
+  assert.deepEqual([{}, { words: "contrast" }, { words: "圆角 check" }, { standing: "running", device: "a", project: "w" }].map(fits), [true, true, true, true]);
+  assert.deepEqual([{ words: "contrast pears" }, { standing: "done" }, { device: "b" }, { project: "v" }].map(fits), [false, false, false, false]);
+});
+
+test("changed files are summed over a task's calls; what was made and is gone again isn't shown", () => {
+  const call = (seq: number, changes: object[], task = "t") => ({ created_seq: seq, task_id: task, result: { changes } }) as unknown as CallEntity;
+  const files = changedFiles(
+    [
+      call(3, [{ path: "a", before: "2", after: "3", added: 1, removed: 4 }, { path: "gone", before: "1", after: null, removed: 2 }]),
+      call(1, [{ path: "a", before: null, after: "2", added: 5 }, { path: "gone", before: null, after: "1", added: 2 }]),
+      call(2, [{ path: "old", before: "1", after: null, removed: 9 }]),
+      call(4, [{ path: "elsewhere", before: null, after: "1" }], "other"),
+    ],
+    "t",
+  );
+  assert.deepEqual(files, [
+    { path: "a", added: 6, removed: 4, state: "created" },
+    { path: "old", added: 0, removed: 9, state: "deleted" },
+  ]);
+});
+
+test("a link becomes a QR code whose size follows its length, and what is too long none", () => {
+  assert.deepEqual([5, 62, 106, 213].map((length) => qrCode("x".repeat(length))?.length), [21, 33, 41, 57]);
+  assert.equal(qrCode("x".repeat(214)), null);
+  // Read once by a decoder of another make, and kept as it was then.
+  const grid = qrCode("http://192.168.1.20:7440/#pair=K7QM-3XPA") ?? [];
+  const digest = createHash("sha256").update(grid.map((row) => row.map(Number).join("")).join("\n")).digest("hex");
+  assert.equal(digest.slice(0, 16), "0a140a55f76e5c32");
 });

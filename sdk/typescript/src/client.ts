@@ -51,6 +51,8 @@ const KEPT_UNSEEN = 100;
 /** Waits this long before what the hub refused for a passing reason goes out again. */
 const AGAIN_MS = 3_000;
 
+const REFRESH_AGAIN_MS = 1_500;
+
 export class BatonClient {
   readonly hub: Hub;
   readonly outbox: Outbox;
@@ -80,6 +82,7 @@ export class BatonClient {
   #announced = false;
   #offerTimers = new Map<HandoffId, ReturnType<typeof setTimeout>>();
   #againTimer: ReturnType<typeof setTimeout> | undefined;
+  #refreshTimers = new Map<() => Promise<void>, ReturnType<typeof setTimeout>>();
   #listing: Promise<void> | null = null;
   #listAgain = false;
 
@@ -142,6 +145,10 @@ export class BatonClient {
   }
   close(): void {
     this.#link.close();
+    clearTimeout(this.#againTimer);
+    this.#againTimer = undefined;
+    for (const timer of this.#refreshTimers.values()) clearTimeout(timer);
+    this.#refreshTimers.clear();
   }
   wake(): void {
     this.#link.wake();
@@ -238,7 +245,7 @@ export class BatonClient {
         const older = this.sessions && this.sessions.length > page.sessions.length;
         this.sessions = merged(page.sessions, older ? (this.sessions ?? []) : []);
         if (!older) this.sessionsBefore = page.next ?? null;
-      });
+      }, this.#refreshSessions);
     } while (this.#listAgain);
   }
 
@@ -272,8 +279,10 @@ export class BatonClient {
   async refreshDevices(): Promise<void> {
     await this.#quietly(async () => {
       this.devices = await this.hub.devices();
-    });
+    }, this.#refreshDevices);
   }
+  #refreshSessions = (): Promise<void> => this.refreshSessions();
+  #refreshDevices = (): Promise<void> => this.refreshDevices();
 
   dismissTrouble(): void {
     this.trouble = null;
@@ -442,11 +451,22 @@ export class BatonClient {
     this.#changed();
   }
 
-  async #quietly(work: () => Promise<void>): Promise<void> {
+  /** A request that fails in passing, such as in the moment in which the network changes, is made again while there is a link. */
+  #again(work: () => Promise<void>): void {
+    if (!this.#link.live || this.#refreshTimers.has(work)) return;
+    const timer = setTimeout(() => {
+      this.#refreshTimers.delete(work);
+      if (this.#link.live) void work();
+    }, REFRESH_AGAIN_MS);
+    this.#refreshTimers.set(work, timer);
+  }
+
+  async #quietly(work: () => Promise<void>, again: () => Promise<void>): Promise<void> {
     try {
       await work();
       this.#changed();
     } catch (error) {
+      if (error instanceof HubError && (error.code === "unreachable" || error.status >= 500)) this.#again(again);
       // Without a link the banner says so already.
       if (error instanceof HubError && error.code !== "unreachable" && error.code !== "unauthenticated") {
         this.trouble = error;

@@ -62,6 +62,10 @@ export type ClientType = "phone" | "tablet" | "web" | "ide" | "cli" | "device";
  * One request for approval (E5).
  */
 export type ApprovalId = string;
+/**
+ * One remembered approval (E5).
+ */
+export type RuleId = string;
 export type ApprovalState = "open" | "approved" | "rejected" | "voided";
 export type WaitingOn =
   | {
@@ -202,7 +206,7 @@ export type QuestionState = "open" | "answered" | "voided";
 export type FactId = string;
 export type FactScope = "task" | "session";
 export type HandoffState = "offered" | "accepted" | "declined" | "expired";
-export type Changed = "sessions" | "devices";
+export type Changed = "sessions" | "devices" | "rules";
 /**
  * What a client sends over the WebSocket.
  */
@@ -278,6 +282,11 @@ export type ClientFrame =
   | {
       type: "workspace_changed";
       workspace: Workspace;
+    }
+  | {
+      changes: RecordedChanges;
+      question: QuestionToDevice;
+      type: "changes_shown";
     };
 export type RunningState = "running" | "accepted" | "finished" | "interrupted";
 /**
@@ -315,6 +324,11 @@ export type Finding =
       finding: "unclear";
       known: string;
     };
+export type FileStatus = "added" | "modified" | "deleted" | "renamed";
+/**
+ * A question to a device outside of any log, so that its answer finds whoever asked.
+ */
+export type QuestionToDevice = string;
 /**
  * How far a device is trusted (H9). Ordered from least to most.
  */
@@ -432,6 +446,11 @@ export type HubFrame =
       type: "tool_result_ack";
     }
   | {
+      calls: CallId[];
+      question: QuestionToDevice;
+      type: "show_changes";
+    }
+  | {
       brief: Brief;
       deadline: Timestamp;
       from: DeviceId;
@@ -545,6 +564,14 @@ export type Operation = {
       payload: {
         approval_id: ApprovalId;
         decision: Decision;
+        /**
+         * Why not, for the agent to read; with a rejection only.
+         */
+        reason?: string | null;
+        /**
+         * Makes a rule of an approval (E5).
+         */
+        remember?: Remember | null;
       };
     }
   | {
@@ -615,6 +642,7 @@ export type Operation = {
       };
     }
 );
+export type RememberScope = "task" | "always";
 /**
  * A new device's request to be paired.
  */
@@ -983,6 +1011,10 @@ export type SessionEvent =
         approval_id: ApprovalId;
         by: Sender;
         decision: Decision;
+        /**
+         * The rule that answered in its granter's name.
+         */
+        rule_id?: RuleId | null;
       };
       type: "approval_decided";
     }
@@ -1151,6 +1183,10 @@ export interface ApprovalEntity {
    * Why it was voided.
    */
   reason?: string | null;
+  /**
+   * The rule that answered in that device's name.
+   */
+  rule_id?: RuleId | null;
   state: ApprovalState;
   version: number;
   /**
@@ -1292,6 +1328,10 @@ export interface ToolResult {
    */
   digest?: Digest | null;
   /**
+   * What the call changed, or may have changed, without a record, and why (E7).
+   */
+  not_recorded?: NotRecorded[];
+  /**
    * Bytes left out between head and tail.
    */
   omitted?: number;
@@ -1321,6 +1361,19 @@ export interface FileChange {
    */
   path: string;
   removed?: number;
+}
+/**
+ * Something that changed, or may have changed, without a record.
+ */
+export interface NotRecorded {
+  /**
+   * Relative to the workspace, as in [`FileDiff`].
+   */
+  path: string;
+  /**
+   * Why, in words.
+   */
+  reason: string;
 }
 /**
  * The terms under which a call runs, fixed when it is proposed.
@@ -1673,6 +1726,84 @@ export interface Prepared {
   risk_reason: string;
 }
 /**
+ * What a device's history knows of some calls. Their own changes only: what the user changed in between isn't in it.
+ */
+export interface RecordedChanges {
+  files: FileDiff[];
+  /**
+   * Changed files that aren't in `files`, since there were too many for one answer.
+   */
+  files_left_out?: number;
+  /**
+   * What the calls changed, or may have changed, without a record. It can't be shown or undone.
+   */
+  not_recorded?: NotRecorded[];
+  not_recorded_left_out?: number;
+  /**
+   * Calls whose changes were taken back. They aren't in `files`.
+   */
+  undone?: CallId[];
+}
+/**
+ * One file before and after the calls.
+ */
+export interface FileDiff {
+  /**
+   * Lines added and removed in all, also where the diff is cut.
+   */
+  added?: number;
+  /**
+   * It isn't text, so there is no diff.
+   */
+  binary?: boolean;
+  /**
+   * The calls that changed it, in order.
+   */
+  calls: CallId[];
+  /**
+   * It is no longer as these calls left it: the user or a later call changed it.
+   */
+  changed_since?: boolean;
+  /**
+   * A unified diff with three lines of context. Characters that deceive are written as `⟨U+NNNN⟩`, a carriage return at the end of a
+   * line as `\r`, bytes that are not UTF-8 as `\xNN`. Long lines are cut, with a count of what is missing.
+   */
+  diff?: string;
+  /**
+   * Lines of the diff that are left out at its end.
+   */
+  lines_left_out?: number;
+  /**
+   * Permission bits before and after, such as 420 for `rw-r--r--`, where they were changed.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  modes?: [number, number] | null;
+  /**
+   * What else is to be known, in words.
+   */
+  note?: string | null;
+  /**
+   * Its name before, where it was renamed.
+   */
+  old_path?: string | null;
+  /**
+   * Relative to the workspace. Bytes that are not UTF-8 are written as `\xNN`.
+   */
+  path: string;
+  removed?: number;
+  status: FileStatus;
+  /**
+   * The steps of the plan that these calls belong to.
+   */
+  steps?: string[];
+  /**
+   * It is too large for a diff.
+   */
+  too_large?: boolean;
+}
+/**
  * What a newly paired device is given.
  */
 export interface Credentials {
@@ -1898,6 +2029,16 @@ export interface Omitted {
   ref: string;
 }
 /**
+ * What is to be remembered of an approval.
+ */
+export interface Remember {
+  /**
+   * The first words of the command that later ones have to begin with; without it the very same call is meant.
+   */
+  prefix_words?: number | null;
+  scope: RememberScope;
+}
+/**
  * `POST /v1/pairings/{code}/approve`.
  */
 export interface PairingApproval {
@@ -2077,6 +2218,37 @@ export interface TaskProgress {
   line: string;
   percent: number;
   remaining_steps: StepView[];
+}
+/**
+ * `GET /v1/sessions/{id}/diff`: what the agent changed in the workspace, in one task, step or call (E7).
+ */
+export interface WorkspaceDiff {
+  call_id?: CallId | null;
+  /**
+   * Calls that were looked at: those which could have changed something.
+   */
+  calls: number;
+  device_id: DeviceId;
+  files: FileDiff[];
+  /**
+   * Changed files that aren't in `files`, since there were too many for one answer.
+   */
+  files_left_out?: number;
+  /**
+   * What the calls changed, or may have changed, without a record. It can't be shown or undone.
+   */
+  not_recorded?: NotRecorded[];
+  not_recorded_left_out?: number;
+  session_id: SessionId;
+  step_id?: string | null;
+  /**
+   * `None`: what was asked for word by word, outside of any task; or a single call.
+   */
+  task_id?: TaskId | null;
+  /**
+   * Calls whose changes were taken back. They aren't in `files`.
+   */
+  undone?: CallId[];
 }
 
 /** The event types that this version knows; others are shown neutrally. */

@@ -188,6 +188,7 @@ export const en = {
   workspace: "Workspace",
   workspace_dirty: "modified",
   workspace_clean: "clean",
+  workspace_away: "{name} is offline",
   workspace_on: "on {name}",
 
   composer: "Message",

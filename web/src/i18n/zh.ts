@@ -190,6 +190,7 @@ export const zh: Words = {
   workspace: "工作区",
   workspace_dirty: "有改动",
   workspace_clean: "无改动",
+  workspace_away: "{name} 离线",
   workspace_on: "在 {name} 上",
 
   composer: "消息",

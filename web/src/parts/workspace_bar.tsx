@@ -20,7 +20,7 @@ export function WorkspaceBar({ state }: { state: SessionState }) {
       {branch && <span className="branch">{makeVisible(branch)}</span>}
       {commit && <span className="commit">{shortCommit(commit)}</span>}
       {tracked && <span className="dirty" data-dirty={dirty != null}>{t(dirty ? "workspace_dirty" : "workspace_clean")}</span>}
-      {device && <span className="on">{t("workspace_on", { name: makeVisible(deviceName(device, t)) })}</span>}
+      {device && (device.online ? <span className="on">{t("workspace_on", { name: makeVisible(deviceName(device, t)) })}</span> : <span className="away" data-testid="workspace-away">{t("workspace_away", { name: makeVisible(device.name) })}</span>)}
     </div>
   );
 }

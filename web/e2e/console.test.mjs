@@ -1,0 +1,468 @@
+// The console in a real Chromium against a real hub: what people do, and what goes wrong around them.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { context, Hub, launch, missing, open, operate, until } from "./hub.mjs";
+import { FILES, SCRIPT } from "./scenes.mjs";
+
+const skip = missing();
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PHONE = [390, 844];
+const SMALL = [320, 568];
+let hub, browser, desk, phone;
+
+before(async () => {
+  if (skip) return;
+  [hub, browser] = await Promise.all([Hub.start({ script: SCRIPT, files: FILES, git: true }), launch()]);
+  desk = await hub.pair(hub.link, "Ada's desk", "web");
+  phone = await hub.pair((await hub.call(desk, "POST", "/v1/invitations", { trust: "trusted" })).url, "Ada's phone", "phone");
+  for (;;) {
+    const { devices } = await hub.call(desk, "GET", "/v1/devices");
+    if (devices.some((device) => device.online && device.workspaces?.length)) break;
+    await new Promise((next) => setTimeout(next, 25));
+  }
+});
+after(async () => {
+  await browser?.close();
+  await hub?.stop();
+});
+
+/** A session in which something was said, once it stands as wanted. */
+async function session(text, holds = waits, who = desk) {
+  const made = await operate(hub, who, { intent: "new_session", payload: {} });
+  await operate(hub, who, { intent: "say", payload: { text }, session_id: made.session_id, epoch: made.epoch });
+  await until(hub, desk, made.session_id, holds, text);
+  return made.session_id;
+}
+const waits = (head) => head.waiting > 0;
+const rests = (head) => head.activity === "idle";
+
+async function at(sessionId, { who = desk, ...options } = {}) {
+  const own = await context(browser, hub, { cookie: who, ...options });
+  const page = await open(own, hub, `#/sessions/${sessionId}`);
+  await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
+  return page;
+}
+const card = (page) => page.locator("[data-testid=approval][data-open-card=true]");
+const composer = (page) => page.getByTestId("composer").last();
+const done = async (page) => {
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+};
+const inView = (locator) => locator.evaluate((element) => {
+  const { top, bottom, left, right } = element.getBoundingClientRect();
+  const there = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth && element.contains(there);
+});
+
+test("axe finds nothing serious in any main state, in either scheme", { skip }, async () => {
+  const approval = await session("Round the search button to 8px");
+  const danger = await session("Delete the old page");
+  const question = await session("Which colour should it have?");
+  const close = (page) => page.keyboard.press("Escape");
+  const phoneStates = [
+    ["home", "#/"],
+    ["danger", `#/sessions/${danger}`],
+    ["question", `#/sessions/${question}`],
+    ["devices", "#/", (page) => page.getByTestId("devices").first().click(), close],
+    ["approve a device", "#/", async (page) => { await page.getByTestId("devices").first().click(); await page.getByTestId("approve-device").click(); await page.getByTestId("invite").click(); }, close],
+    ["unknown session", "#/sessions/0199d2a4-6f00-7a00-8000-00000000ffff", (page) => page.getByTestId("unshown").waitFor()],
+    ["board", "#/", (page) => page.setViewportSize({ width: 820, height: 1180 }), (page) => page.setViewportSize({ width: PHONE[0], height: PHONE[1] })],
+    ["offline", `#/sessions/${approval}`, async (page) => { await page.context().setOffline(true); await page.locator("[data-testid=connection][data-state=offline]").waitFor({ state: "attached" }); }],
+  ];
+  const deskStates = [
+    ["approval", `#/sessions/${approval}`],
+    ["help", "#/", (page) => page.getByTestId("keys").click(), close],
+  ];
+  const wrong = [];
+  const look = async (page, name) => {
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+      for (const each of violations.filter((one) => ["serious", "critical"].includes(one.impact))) wrong.push(`${name}, ${scheme}: ${each.id}: ${each.nodes[0].target.join(" ")}`);
+    }
+  };
+  for (const [cookie, size, states] of [[phone, PHONE, phoneStates], [desk, [1440, 900], deskStates]]) {
+    const own = await context(browser, hub, { cookie, size, bypassCSP: true, reducedMotion: "reduce" });
+    const page = await open(own, hub);
+    await page.evaluate(axe);
+    for (const [name, hash, act, leave] of states) {
+      await page.evaluate((where) => { location.hash = where; }, hash);
+      if (hash !== "#/") await page.locator("[data-testid=timeline][data-loaded=true], [data-testid=unshown]").first().waitFor();
+      else await page.getByTestId("session-item").first().waitFor();
+      await act?.(page);
+      await look(page, name);
+      await leave?.(page);
+    }
+    await own.close();
+  }
+  const fresh = await context(browser, hub, { size: PHONE, bypassCSP: true, reducedMotion: "reduce" });
+  const page = await fresh.newPage();
+  await page.goto(hub.origin);
+  await page.getByTestId("pair-name").waitFor();
+  await page.evaluate(axe);
+  await look(page, "pairing");
+  await page.getByTestId("pair-start").click();
+  await page.getByTestId("device-code").waitFor();
+  await look(page, "code");
+  await fresh.close();
+  assert.deepEqual(wrong, []);
+});
+
+test("a draft survives a reload, is the same in a second tab, and goes when it is sent", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const page = await at(id);
+  await composer(page).fill("half a thought");
+  await page.reload();
+  assert.equal(await composer(page).inputValue(), "half a thought");
+  const tab = await open(page.context(), hub, `#/sessions/${id}`);
+  await composer(tab).fill("a whole thought");
+  await page.waitForFunction(() => document.querySelector("[data-testid=composer]").value === "a whole thought");
+  await composer(page).press("Enter");
+  await tab.waitForFunction(() => document.querySelector("[data-testid=composer]").value === "");
+  await page.getByTestId("message").filter({ hasText: "a whole thought" }).waitFor();
+  assert.equal(await page.getByTestId("message").filter({ hasText: "a whole thought" }).count(), 1);
+  await done(page);
+});
+
+test("Enter sends on a desk, begins a line on glass, and never ends a composition", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const glass = await at(id, { who: phone, size: PHONE, touch: true });
+  await composer(glass).fill("one");
+  await composer(glass).press("Enter");
+  await composer(glass).pressSequentially("two");
+  assert.equal(await composer(glass).inputValue(), "one\ntwo");
+  await composer(glass).fill("");
+  await done(glass);
+
+  const page = await at(id);
+  await composer(page).fill("ni hao");
+  const sent = await composer(page).evaluate((field) => {
+    // As an input method reports the Enter that chooses a candidate: with the flag, or with code 229 after the composition's end.
+    for (const about of [{ isComposing: true, keyCode: 13 }, { isComposing: false, keyCode: 229 }]) {
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...about }));
+    }
+    return field.value === "";
+  });
+  assert.equal(sent, false);
+  await page.waitForTimeout(100);
+  assert.equal(await composer(page).inputValue(), "ni hao");
+  await composer(page).fill("");
+  await done(page);
+});
+
+test("y and n answer the card in sight, a letter in the composer is a letter, and Enter there approves nothing", { skip }, async () => {
+  const id = await session("Round the search button to 8px");
+  const page = await at(id);
+  await composer(page).focus();
+  await page.keyboard.type("y");
+  assert.equal(await composer(page).inputValue(), "y");
+  assert.equal(await card(page).count(), 1);
+  await composer(page).fill("");
+  await page.keyboard.press("Enter");
+  assert.equal(await card(page).count(), 1);
+  // Out of the field, and yes.
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("y");
+  await page.locator("[data-testid=approval][data-state=approved]").waitFor();
+  await page.getByTestId("message").filter({ hasText: "contrast is good enough" }).waitFor();
+  assert.equal(await page.locator("[data-testid=plan-step][data-status=done]").count(), 3);
+  await done(page);
+
+  const other = await at(await session("Round the search button to 8px"));
+  await card(other).waitFor();
+  // Set aside by Escape: nothing is denied by that.
+  await other.keyboard.press("w");
+  assert.equal(await other.evaluate(() => document.activeElement?.dataset.testid), "approval");
+  await other.keyboard.press("Escape");
+  assert.equal(await card(other).count(), 1);
+  await other.keyboard.press("Escape");
+  await other.keyboard.press("n");
+  await other.locator("[data-testid=approval][data-state=rejected]").waitFor();
+  await done(other);
+});
+
+test("a dangerous card has the refusal first, and what is allowed is asked twice", { skip }, async () => {
+  const page = await at(await session("Delete the old page"), { who: phone, size: PHONE, touch: true });
+  assert.equal(await page.evaluate(() => document.activeElement?.dataset.testid ?? null), null);
+  const buttons = await card(page).locator(".card-actions button").evaluateAll((all) => all.map((each) => each.dataset.testid));
+  assert.deepEqual(buttons.slice(0, 2), ["reject", "approve"]);
+  await card(page).getByTestId("approve").click();
+  await card(page).getByTestId("confirm-yes").waitFor();
+  await card(page).getByTestId("confirm-no").click();
+  // To say what should be done instead stops this call.
+  await card(page).getByTestId("reject-explain").click();
+  await page.getByTestId("reject-why").fill("Keep it for now");
+  await page.getByTestId("reject-because").click();
+  await page.locator("[data-testid=approval][data-state=voided]").waitFor();
+  await page.getByTestId("message").filter({ hasText: "Keep it for now" }).waitFor();
+  await done(page);
+});
+
+test("however long a command is, it is read before it is allowed, and the buttons stay in sight at 320 × 568", { skip }, async () => {
+  for (const [words, last] of [["Write the notes", "line 500 of the notes"], ["A long line", "0123456789'"]]) {
+    const page = await at(await session(words), { who: phone, size: SMALL, touch: true });
+    assert.equal(await inView(card(page).getByTestId("reject")), true, words);
+    assert.equal(await card(page).getByTestId("approve").isDisabled(), true, words);
+    await card(page).locator(".fold").click();
+    assert.equal(await card(page).getByTestId("approve").isDisabled(), false, words);
+    assert.ok((await card(page).locator("pre").innerText()).includes(last), words);
+    // At its beginning, in its middle, at its end.
+    for (const part of [0, 0.5, 1]) {
+      await page.getByTestId("timeline").evaluate((box, where) => { box.scrollTop = box.querySelector("pre").offsetTop + box.querySelector("pre").offsetHeight * where - 100; }, part);
+      assert.equal(await inView(card(page).getByTestId("approve")), true, `${words}, at ${part}`);
+    }
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+    assert.equal(wide, false, `${words}: the page scrolls sideways`);
+    await done(page);
+  }
+});
+
+test("characters that deceive are shown as what they are", { skip }, async () => {
+  const page = await at(await session("Something hidden"));
+  const text = await card(page).locator("pre").innerText();
+  for (const sign of ["⟨U+202E⟩", "⟨U+200B⟩", "⟨U+000D⟩"]) assert.ok(text.includes(sign), text);
+  await done(page);
+});
+
+test("who reads back is left where they are while an answer streams, is told how much is new, and sending leads to the end", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const page = await at(id, { size: [1440, 600] });
+  await composer(page).fill("Tell me a lot");
+  await composer(page).press("Enter");
+  await page.getByText("Paragraph 14 of").waitFor();
+  const box = page.getByTestId("timeline");
+  await box.evaluate((element) => { element.scrollTop -= 250; });
+  await page.getByTestId("jump").waitFor();
+  const before = await box.evaluate((element) => element.scrollTop);
+  await page.getByText("Paragraph 24 of").waitFor({ state: "attached" });
+  assert.equal(await box.evaluate((element) => element.scrollTop), before);
+  await until(hub, desk, id, rests, "the end of the answer");
+  await composer(page).fill("And now?");
+  await composer(page).press("Enter");
+  await page.getByTestId("jump").waitFor({ state: "detached" });
+  assert.ok(await box.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 80));
+  await done(page);
+});
+
+test("c01 an answer on one end is on the other at once, with who gave it; the badge counts what waits", { skip }, async () => {
+  const id = await session("Two things at once");
+  const [here, there] = await Promise.all([at(id), at(id, { who: phone, size: PHONE, touch: true })]);
+  await until(hub, desk, id, (head) => head.waiting === 2, "two cards");
+  await there.locator("[data-testid=approval][data-open-card=true]").nth(1).waitFor();
+  assert.equal(await card(here).count(), 2);
+  const badge = async () => {
+    const { sessions } = await hub.call(desk, "GET", "/v1/sessions");
+    return sessions.reduce((sum, one) => sum + one.waiting, 0);
+  };
+  const shows = (count) => here.waitForFunction((expected) => document.title.startsWith(`(${expected}) `), count);
+  await shows(await badge());
+  // With two in sight, a letter says nothing; the one that has the focus is meant.
+  await here.locator("body").press("y");
+  assert.equal(await card(here).count(), 2);
+  await card(there).first().getByTestId("approve").click();
+  await here.locator("[data-testid=approval][data-state=approved]").filter({ hasText: "Ada's phone" }).waitFor({ timeout: 5_000 });
+  assert.equal(await card(here).count(), 1);
+  await shows(await badge());
+  await card(here).getByTestId("reject").click();
+  await there.locator("[data-testid=approval][data-state=rejected]").filter({ hasText: "Ada's desk" }).waitFor({ timeout: 5_000 });
+  await done(here);
+  await done(there);
+});
+
+test("what is said without a link waits, can be changed, and is said once when the link is back", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const page = await at(id, { who: desk });
+  await page.context().setOffline(true);
+  await page.locator("[data-testid=connection][data-state=offline]").waitFor({ state: "attached" });
+  for (const words of ["said in a tunnel", "thought better of"]) {
+    await composer(page).fill(words);
+    await composer(page).press("Enter");
+    await page.getByTestId("outgoing").filter({ hasText: words }).waitFor();
+  }
+  await page.getByTestId("outgoing").filter({ hasText: "thought better of" }).getByRole("button", { name: "Discard" }).click();
+  await page.context().setOffline(false);
+  await page.getByTestId("message").and(page.locator("[data-id]")).filter({ hasText: "said in a tunnel" }).waitFor();
+  await page.getByTestId("outgoing").waitFor({ state: "detached" });
+  const view = await hub.call(desk, "GET", `/v1/sessions/${id}`);
+  const said = view.entities.filter((entity) => entity.kind === "message" && entity.role === "user").map((entity) => entity.text);
+  assert.equal(said.filter((text) => text === "said in a tunnel").length, 1);
+  assert.ok(!said.includes("thought better of"));
+  await done(page);
+});
+
+test("a follower reads along, sees who holds the session, and takes it with one tap", { skip }, async () => {
+  const id = await session("Is the README any good?", rests, phone);
+  const page = await at(id);
+  assert.equal(await page.getByTestId("holder").getAttribute("data-self"), "false");
+  assert.match(await page.getByTestId("holder").innerText(), /Ada's phone/);
+  await page.getByTestId("continue-here").click();
+  await page.locator("[data-testid=holder][data-self=true]").waitFor();
+  await page.getByTestId("continue-on").click();
+  await page.getByTestId("handoff-target").filter({ hasText: "Ada's phone" }).waitFor();
+  await done(page);
+});
+
+test("a browser that refuses to keep anything is told so, and works", { skip }, async () => {
+  const own = await context(browser, hub, { cookie: desk });
+  await own.addInitScript(() => {
+    for (const name of ["indexedDB", "localStorage", "sessionStorage"]) {
+      Object.defineProperty(window, name, { get: () => { throw new DOMException("denied", "SecurityError"); } });
+    }
+  });
+  const page = await open(own, hub);
+  await page.getByTestId("not-kept").waitFor();
+  await composer(page).fill("Is the README any good?");
+  await composer(page).press("Enter");
+  await page.getByTestId("message").filter({ hasText: "All right." }).waitFor();
+  await done(page);
+});
+
+test("c19 an event of a newer hub is a neutral line, and what follows it is there", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const own = await context(browser, hub, { cookie: desk });
+  await own.routeWebSocket(/\/v1\/ws$/, (socket) => {
+    const server = socket.connectToServer();
+    server.onMessage((message) => {
+      const frame = JSON.parse(String(message));
+      if (frame.type === "change" && frame.session_id === id && frame.event.type === "note_set") {
+        frame.event.type = "hologram_shown";
+        frame.upserts.push({ kind: "hologram", id: "h", version: frame.seq });
+      }
+      socket.send(JSON.stringify(frame));
+    });
+  });
+  const page = await open(own, hub, `#/sessions/${id}`);
+  await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
+  await operate(hub, desk, { intent: "set_note", session_id: id, epoch: 1, payload: { key: "k", value: "v" } });
+  await page.getByTestId("unfamiliar").first().waitFor();
+  await composer(page).fill("And after it?");
+  await composer(page).press("Enter");
+  await page.getByTestId("message").filter({ hasText: "All right." }).nth(1).waitFor();
+  await done(page);
+});
+
+test("a tab that slept for a day catches up by itself, and doesn't say that yesterday is now", { skip }, async () => {
+  const own = await context(browser, hub, { cookie: desk });
+  const page = await own.newPage();
+  page.troubles = [];
+  await page.clock.install();
+  await page.goto(hub.origin);
+  await page.locator("[data-testid=connection][data-state=live]").first().waitFor({ state: "attached" });
+  // The machine sleeps: timers stand still, the socket dies, the time moves on.
+  await own.setOffline(true);
+  await page.clock.fastForward("24:00:00");
+  const id = await session("While you slept", rests);
+  await own.setOffline(false);
+  await page.clock.runFor(15_000);
+  await page.locator("[data-testid=connection][data-state=live]").first().waitFor({ state: "attached" });
+  await page.locator(`[data-testid=session-item][href$="${id}"]`).waitFor();
+  await own.close();
+});
+
+test("a hub that was stopped and came back brings the page back to life, and a newer page is offered, never forced", { skip }, async () => {
+  const id = await session("Round the search button to 8px");
+  const page = await at(id);
+  await composer(page).fill("a draft");
+  await page.context().route((url) => url.pathname === "/", async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, body: (await answer.text()).replace(/src="\/assets\/[^"]+"/, 'src="/assets/newer.js"') });
+  });
+  await hub.restart("SIGKILL");
+  await page.locator("[data-testid=connection][data-state=reconnecting]").first().waitFor({ state: "attached" });
+  await page.locator("[data-testid=connection][data-state=live]").first().waitFor({ state: "attached" });
+  await page.getByTestId("newer-page").waitFor();
+  assert.equal(await composer(page).inputValue(), "a draft");
+  // The card outlived it, and works.
+  await card(page).getByTestId("approve").click();
+  await page.locator("[data-testid=approval][data-state=approved]").waitFor();
+  await page.context().close();
+});
+
+test("a new device shows a code, the link of its QR code leads a trusted one to the question, and only that one lets it in", { skip }, async () => {
+  const fresh = await context(browser, hub, { size: PHONE, touch: true });
+  const asking = await fresh.newPage();
+  await asking.goto(hub.origin);
+  await asking.getByTestId("pair-name").fill("New phone");
+  await asking.keyboard.press("Enter");
+  const code = await asking.getByTestId("device-code").innerText();
+  // Loopback leads nowhere from another device, and is said to.
+  await asking.getByTestId("scan-not").waitFor();
+  const own = await context(browser, hub, { cookie: desk });
+  const page = await open(own, hub, `#pair=${code}`);
+  await page.getByTestId("pairing-preview").filter({ hasText: "New phone" }).waitFor();
+  assert.ok(!page.url().includes("pair="));
+  assert.equal((await hub.call(desk, "GET", "/v1/devices")).devices.some((device) => device.name === "New phone"), false);
+  await page.getByTestId("approve-as-standard").click();
+  await asking.locator("[data-testid=connection][data-state=live]").first().waitFor({ state: "attached" });
+  await fresh.close();
+  await done(page);
+});
+
+test("by keyboard alone: to a session that waits, through its card, to the next message", { skip }, async () => {
+  await session("Round the search button to 8px");
+  const own = await context(browser, hub, { cookie: desk });
+  const page = await open(own, hub);
+  await page.keyboard.press("?");
+  await page.getByTestId("help").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByTestId("help").waitFor({ state: "detached" });
+  await page.keyboard.press("w");
+  await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
+  await page.locator("[data-open-card=true]").first().waitFor();
+  await page.keyboard.press("h");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
+  await page.keyboard.press("/");
+  await page.getByTestId("slash-option").first().waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("by hand");
+  assert.equal(await composer(page).inputValue(), "by hand");
+  await composer(page).fill("");
+  await done(page);
+});
+
+test("the list is filtered by words, state, device and project", { skip }, async () => {
+  await session("Is the orchard in bloom?", rests, phone);
+  const own = await context(browser, hub, { cookie: desk });
+  const page = await open(own, hub);
+  const items = page.getByTestId("session-item");
+  const all = await items.count();
+  await page.getByTestId("filter").fill("bloom");
+  assert.equal(await items.count(), 1);
+  await page.getByTestId("filter").fill("");
+  await page.getByTestId("filter-more").click();
+  await page.getByTestId("filter-standing").selectOption("needs_you");
+  const waiting = await items.count();
+  assert.ok(waiting > 0 && waiting < all);
+  for (const standing of await items.evaluateAll((each) => each.map((item) => item.dataset.standing))) assert.equal(standing, "needs_you");
+  await page.getByTestId("filter-standing").selectOption("");
+  await page.getByTestId("filter-device").selectOption({ label: "Ada's phone" });
+  assert.ok((await items.count()) < all && (await items.count()) > 0);
+  await page.getByTestId("filter-device").selectOption("");
+  await page.getByTestId("filter-project").selectOption({ index: 1 });
+  assert.equal(await items.count(), all);
+  await done(page);
+});
+
+test("stop is there, ends what runs, and the state is true", { skip }, async () => {
+  const id = await session("Take your time");
+  const page = await at(id, { who: phone, size: PHONE, touch: true });
+  await card(page).getByTestId("approve").click();
+  await page.locator("[data-testid=call][data-state=started]").waitFor();
+  await page.getByTestId("stop").click();
+  await page.locator("[data-testid=call][data-state=cancelled]").waitFor();
+  await page.getByTestId("stop").waitFor({ state: "detached" });
+  await done(page);
+});
+
+test("the page's script is at most 250 kB compressed", { skip }, () => {
+  const assets = new URL("../dist/assets/", import.meta.url);
+  const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
+  const bytes = scripts.reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, assets))).length, 0);
+  assert.ok(bytes <= 250 * 1024, `${bytes} bytes`);
+});
