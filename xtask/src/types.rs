@@ -80,8 +80,10 @@ fn register(generator: &mut SchemaGenerator) {
         Invitation,
         InvitationRequest,
         InvitationClaim,
+        Rule,
         SessionImport,
         ExportHead,
         ExportEnd,
+        WorkspaceDiff,
     );
 }

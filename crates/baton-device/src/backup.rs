@@ -114,8 +114,8 @@ mod tests {
             while !stopping.load(Ordering::SeqCst) {
                 let after = Some(open.keep(number.to_string().as_bytes()).unwrap());
                 let call_id = CallId(uuid::Uuid::from_u128(number));
-                let change = Change { path: "a".into(), before: before.take(), after: after.clone(), mode: 0o644 };
-                open.intend(call_id, None, vec![change], Timestamp(1)).unwrap();
+                let change = Change { path: "a".into(), before: before.take(), after: after.clone(), mode: 0o644, mode_before: None };
+                open.intend(call_id, &[], vec![change], Timestamp(1)).unwrap();
                 open.done(call_id).unwrap();
                 open.saw("a", after.as_ref()).unwrap();
                 (before, number) = (after, number + 1);

@@ -10,8 +10,8 @@ use crate::link::{DeviceGreeting, Ended, Underway, Whole, fit, progress};
 use crate::tool::{CancelSignal, Tool, Toolbox, failed, refused};
 use baton_client::{Connection, ConnectionConfig, ConnectionHandle, Incoming, Timing, Token, UrlSource, Welcome};
 use baton_proto::{
-    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, Finding, HubFrame, Outcome, Prepared, Risk, SessionId, StateModified,
-    ToolError,
+    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, Finding, HubFrame, Outcome, Prepared, RecordedChanges, Risk, SessionId,
+    StateModified, ToolError,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -167,6 +167,17 @@ impl Device {
                 if self.admits(fence).await? {
                     self.probe(Probe { session_id, id: AttemptId { call_id, attempt }, tool, arguments }).await?;
                 }
+                Ok(())
+            }
+            HubFrame::ShowChanges { question, calls } => {
+                let record = self.toolbox.record();
+                self.underway.answer(async move {
+                    let changes = match record {
+                        Some(record) => record.changes_of(calls).await,
+                        None => RecordedChanges::default(),
+                    };
+                    ClientFrame::ChangesShown { question, changes: Box::new(changes) }
+                });
                 Ok(())
             }
             HubFrame::ToolResultAck { call_id, attempt, .. } => {

@@ -4,7 +4,9 @@
 //! prepares, runs or looks up a call, and passes on what comes back.
 
 use async_trait::async_trait;
-use baton_proto::{CallId, Digest, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, StateModified, ToolError, ToolSpec, make_visible};
+use baton_proto::{
+    CallId, Digest, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, RecordedChanges, StateModified, ToolError, ToolSpec, make_visible,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,6 +47,13 @@ pub trait Tool: Send + Sync + fmt::Debug + 'static {
         let _ = (call_id, arguments);
         Finding::Unclear { known: format!("'{}' can't find out what became of a call", self.spec().name) }
     }
+}
+
+/// Where what calls changed is recorded (E7).
+#[async_trait]
+pub trait Record: Send + Sync + fmt::Debug + 'static {
+    /// What these calls changed, in the order in which they did; bounded to what one frame holds.
+    async fn changes_of(self: Arc<Self>, calls: Vec<CallId>) -> RecordedChanges;
 }
 
 /// One attempt of one call.
@@ -128,6 +137,7 @@ impl fmt::Debug for ProgressSink {
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    record: Option<Arc<dyn Record>>,
 }
 
 /// Why a tool wasn't taken into the box.
@@ -158,6 +168,16 @@ impl Toolbox {
     /// The descriptions of all tools, ordered by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|tool| tool.spec()).collect()
+    }
+
+    /// Names where the tools' changes are recorded.
+    pub fn keeps(&mut self, record: Arc<dyn Record>) {
+        self.record = Some(record);
+    }
+
+    /// Where the tools' changes are recorded, where they are.
+    pub fn record(&self) -> Option<Arc<dyn Record>> {
+        self.record.clone()
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {

@@ -47,9 +47,11 @@ async fn what_a_command_changed_is_listed() {
     place.write("a", "1");
     place.write("b", "1");
     let content = place.ok("run_command", sh("echo 22 > a; rm b; echo 3 > c")).await.content;
-    assert!(content.contains("not recorded for undo: c (new), a, b (gone)]"), "{content}");
+    assert!(content.contains("[files changed: a, c (new), b (gone)]") && !content.contains("not recorded"), "{content}");
     let content = place.ok("run_command", sh("mkdir .git")).await.content;
-    assert!(!content.contains("not recorded") && content.contains("a new '.git' appeared"), "{content}");
+    assert!(content.contains("[not recorded: .git: what belongs to git") && content.contains("a new '.git' appeared"), "{content}");
+    let result = place.ok("run_command", sh("true")).await;
+    assert!(!result.content.contains("changed") && result.changes.is_empty() && result.not_recorded.is_empty(), "{}", result.content);
 }
 
 #[tokio::test]

@@ -248,12 +248,14 @@ async fn c08_a_crash_between_intent_and_change_is_found_out() {
     place.write("a", "one");
     let history = place.root.history();
     let (one, two) = (history.keep(b"one").unwrap(), history.keep(b"two").unwrap());
-    let change = |path: &str| vec![Change { path: path.into(), before: Some(one.clone()), after: Some(two.clone()), mode: 0o644 }];
+    let change = |path: &str| {
+        vec![Change { path: path.into(), before: Some(one.clone()), after: Some(two.clone()), mode: 0o644, mode_before: None }]
+    };
     let arguments = json!({"path": "a", "content": "two"});
 
     // Killed after the intent, with half of the new content written beside the file.
     let before = call_id();
-    history.intend(before, None, change("a"), Timestamp(1)).unwrap();
+    history.intend(before, &[], change("a"), Timestamp(1)).unwrap();
     place.write(&format!(".baton-{before}.tmp"), "tw");
     place.reopen();
     assert!(!place.path().join(format!(".baton-{before}.tmp")).exists());
@@ -261,7 +263,7 @@ async fn c08_a_crash_between_intent_and_change_is_found_out() {
 
     // Killed after the rename, before the outcome was written, with the old content still beside the file.
     let after = call_id();
-    place.root.history().intend(after, None, change("a"), Timestamp(2)).unwrap();
+    place.root.history().intend(after, &[], change("a"), Timestamp(2)).unwrap();
     place.write("a", "two");
     place.write(&format!(".baton-{after}.tmp"), "one");
     place.reopen();
@@ -271,7 +273,7 @@ async fn c08_a_crash_between_intent_and_change_is_found_out() {
 
     // The user changed the file before anybody looked.
     let unclear = call_id();
-    place.root.history().intend(unclear, None, change("a"), Timestamp(3)).unwrap();
+    place.root.history().intend(unclear, &[], change("a"), Timestamp(3)).unwrap();
     place.write("a", "user");
     place.write(&format!(".baton-{unclear}.tmp"), "nobody's");
     place.reopen();

@@ -1,7 +1,7 @@
 use crate::{
-    ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId, Language,
-    MessageId, Phase, QuestionId, QuestionKind, Risk, Role, Selection, Sender, SessionId, TaskId, Timestamp, ToolError, ToolResult, TurnId,
-    UnknownCause, WorkspaceId,
+    ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId,
+    Language, MessageId, Phase, QuestionId, QuestionKind, Risk, Role, RuleId, Selection, Sender, SessionId, TaskId, Timestamp, ToolError,
+    ToolResult, TurnId, UnknownCause, WorkspaceId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -349,6 +349,9 @@ pub struct ApprovalEntity {
     pub at: Timestamp,
     #[serde(default)]
     pub decided_by: Option<Sender>,
+    /// The rule that answered in that device's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<RuleId>,
     #[serde(default)]
     pub decided_at: Option<Timestamp>,
     /// Why it was voided.

@@ -1,7 +1,7 @@
 use crate::{
-    ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect, ErrorCode, FactId,
-    HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Selection, SessionId, TaskId,
-    Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
+    ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect,
+    ErrorCode, FactId, HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Rule, RuleId,
+    Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -253,7 +253,11 @@ events! {
         ToolCancelled = "tool_cancelled" { call_id: CallId, reason: String, result: Option<ToolResult> }
 
         ApprovalRequested = "approval_requested" { approval_id: ApprovalId, call_id: CallId, binding: ApprovalBinding }
-        ApprovalDecided = "approval_decided" { approval_id: ApprovalId, decision: Decision, by: Sender }
+        ApprovalDecided = "approval_decided" {
+            approval_id: ApprovalId, decision: Decision, by: Sender,
+            /// The rule that answered in its granter's name.
+            #[serde(default, skip_serializing_if = "Option::is_none")] rule_id: Option<RuleId>,
+        }
         /// Nobody decided in time, or what it was asked on has changed: it can't be answered any more, and is asked anew (E5).
         ApprovalExpired = "approval_expired" { approval_id: ApprovalId, reason: String }
         ApprovalVoided = "approval_voided" { approval_id: ApprovalId, reason: String }
@@ -300,6 +304,8 @@ events! {
         DeviceDescribed = "device_described" { device_id: DeviceId, capabilities: Capabilities, tools: Vec<ToolSpec>, workspaces: Vec<Workspace> }
         InvitationMade = "invitation_made" { invitation_id: InvitationId, secret_hash: Digest, trust: Trust, expires_at: Timestamp }
         InvitationClaimed = "invitation_claimed" { invitation_id: InvitationId, device_id: DeviceId }
+        RuleMade = "rule_made" { rule: Rule }
+        RuleRemoved = "rule_removed" { rule_id: RuleId, reason: String }
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::{
     Brief, CallId, Capabilities, ClientType, DeviceId, EntityView, ErrorBody, Event, Finding, HandoffId, HubInfo, MessageId, Outcome,
-    Prepared, Reply, SessionId, SessionView, Timestamp, ToolSpec, Trust, UserId, Workspace,
+    Prepared, QuestionToDevice, RecordedChanges, Reply, SessionId, SessionView, Timestamp, ToolSpec, Trust, UserId, Workspace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,6 +107,11 @@ pub enum ClientFrame {
     WorkspaceChanged {
         workspace: Workspace,
     },
+    /// The answer to `show_changes`.
+    ChangesShown {
+        question: QuestionToDevice,
+        changes: Box<RecordedChanges>,
+    },
 }
 
 /// What the hub sends over the WebSocket.
@@ -168,6 +173,11 @@ pub enum HubFrame {
         call_id: CallId,
         attempt: u32,
     },
+    /// Asks for what these calls changed in the workspace, in the order in which they were made; at most 1,000. Nothing of it is logged.
+    ShowChanges {
+        question: QuestionToDevice,
+        calls: Vec<CallId>,
+    },
     HandoffOffer {
         session_id: SessionId,
         handoff_id: HandoffId,
@@ -227,6 +237,7 @@ pub enum DeltaPart {
 pub enum Changed {
     Sessions,
     Devices,
+    Rules,
 }
 
 /// Limits that a client should know before it runs into them.

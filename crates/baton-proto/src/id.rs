@@ -55,6 +55,8 @@ ids! {
     HandoffId,
     /// A directory of the user's on one device (E7).
     WorkspaceId,
+    /// One remembered approval (E5).
+    RuleId,
     /// One thing an end asks for, named by the end (D3, E1).
     OperationId,
     /// A new device's request to be paired.

@@ -5,6 +5,7 @@
 //! from it. It knows nothing of how anything is done: no IO, no clock, no randomness.
 
 mod archive;
+mod changes;
 mod device;
 mod digest;
 mod entity;
@@ -17,6 +18,7 @@ mod model;
 mod operation;
 mod read;
 mod redact;
+mod rule;
 mod snapshot;
 mod time;
 mod tool;
@@ -24,6 +26,7 @@ mod visible;
 mod workspace;
 
 pub use archive::*;
+pub use changes::*;
 pub use device::*;
 pub use digest::*;
 pub use entity::*;
@@ -36,6 +39,7 @@ pub use model::*;
 pub use operation::*;
 pub use read::*;
 pub use redact::redact;
+pub use rule::*;
 pub use snapshot::*;
 pub use time::*;
 pub use tool::*;

@@ -24,8 +24,16 @@ pub enum ModelMessage {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ModelImage>,
     },
-    Agent { text: String, calls: Vec<ModelToolCall> },
-    Result { call_id: String, tool: String, text: String, failed: bool },
+    Agent {
+        text: String,
+        calls: Vec<ModelToolCall>,
+    },
+    Result {
+        call_id: String,
+        tool: String,
+        text: String,
+        failed: bool,
+    },
 }
 
 impl ModelMessage {

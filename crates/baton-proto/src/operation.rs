@@ -1,5 +1,5 @@
 use crate::{
-    ApprovalId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, SessionId, TaskId,
+    ApprovalId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, Remember, SessionId, TaskId,
     Timestamp, TurnId, WorkspaceId,
 };
 use schemars::JsonSchema;
@@ -66,6 +66,12 @@ pub enum Intent {
     Confirm {
         approval_id: ApprovalId,
         decision: Decision,
+        /// Makes a rule of an approval (E5).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remember: Option<Remember>,
+        /// Why not, for the agent to read; with a rejection only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     Answer {
         question_id: QuestionId,
@@ -110,6 +116,11 @@ pub enum Intent {
 }
 
 impl Intent {
+    /// A plain decision, once.
+    pub const fn confirm(approval_id: ApprovalId, decision: Decision) -> Self {
+        Self::Confirm { approval_id, decision, remember: None, reason: None }
+    }
+
     /// The name on the wire.
     pub const fn name(&self) -> &'static str {
         match self {

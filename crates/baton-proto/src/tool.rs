@@ -1,4 +1,4 @@
-use crate::{Baseline, Digest};
+use crate::{Baseline, Digest, NotRecorded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -133,6 +133,9 @@ pub struct ToolResult {
     /// Files that the call changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
+    /// What the call changed, or may have changed, without a record, and why (E7).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_recorded: Vec<NotRecorded>,
     /// The workspace after the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,

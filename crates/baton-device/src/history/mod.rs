@@ -1,16 +1,29 @@
-//! What tools changed in a workspace, kept outside of it: images of files before and after, a record of every change set, and
-//! which content of a file the agent knows (E7).
+//! What tools changed in a workspace, kept outside of it: images of files before and after, a record of every change set, what each file
+//! was like when it was last looked at, and which content of a file the agent knows (E7).
 //!
-//! A change set is recorded with its intent before anything is touched, so that after a crash a lookup can tell whether it happened.
+//! A change set is recorded with its intent before anything is touched, so that after a crash a lookup can tell whether it happened. What
+//! a command changes is found by looking at the workspace before it begins and after it has ended; what differs from the last look before
+//! it begins is the user's own.
 
+mod diff;
 mod images;
+mod index;
+mod merge;
 mod record;
 mod seen;
+mod segments;
 
-pub use record::{Change, ChangeSet, State};
+pub use index::MAX_KEPT_FILE;
+pub use record::{Change, ChangeSet, State, Yours};
 
-use baton_proto::{CallId, Digest, Timestamp};
+pub(crate) use diff::recorded_changes;
+pub(crate) use index::Differences;
+pub(crate) use segments::{File, Reversed, of_calls};
+
+use crate::workspace::{Beneath, history_error, now};
+use baton_proto::{CallId, Digest, Timestamp, ToolError};
 use images::Images;
+use index::Index;
 use record::{Line, Records};
 use seen::Seen;
 use std::path::{Path, PathBuf};
@@ -44,6 +57,7 @@ pub struct History {
 struct Inner {
     records: Records,
     seen: Seen,
+    index: Index,
 }
 
 impl History {
@@ -54,7 +68,10 @@ impl History {
         let images = Images::open(directory.join("images"))?;
         let records = Records::open(directory.join("changes.jsonl"))?;
         let seen = Seen::open(directory.join("seen.jsonl"))?;
-        Ok(Self { images, inner: Mutex::new(Inner { records, seen }) })
+        let index = Index::open(directory.join("index.json"), records.sets());
+        let recorded = records.sets().iter().flat_map(|set| &set.changes).chain(records.yours().iter().flat_map(|yours| &yours.changes));
+        images.keep_only(&index::named(&index, recorded)).map_err(HistoryError::io(directory))?;
+        Ok(Self { images, inner: Mutex::new(Inner { records, seen, index }) })
     }
 
     /// Keeps an image of a file's content. Durable when it returns.
@@ -67,14 +84,67 @@ impl History {
         self.images.get(digest)
     }
 
-    /// Records what a call is about to change. Durable when it returns; only then may the change be made.
-    pub fn intend(&self, call_id: CallId, undoes: Option<CallId>, changes: Vec<Change>, at: Timestamp) -> Result<(), HistoryError> {
-        self.lock().records.append(Line::Intended { call_id, undoes, changes, at })
+    /// Records what a call is about to change. Durable when it returns; only then may the change be made. Where a file isn't as it was
+    /// last known, somebody else changed it, and that is recorded first.
+    pub fn intend(&self, call_id: CallId, undoes: &[CallId], changes: Vec<Change>, at: Timestamp) -> Result<(), HistoryError> {
+        let mut inner = self.lock();
+        let foreign: Vec<_> = changes
+            .iter()
+            .filter_map(|change| {
+                let before = inner.index.known(&change.path).filter(|known| *known != change.before)?;
+                let mode = change.mode_before();
+                Some(Change { path: change.path.clone(), before, after: change.before.clone(), mode, mode_before: None })
+            })
+            .collect();
+        if !foreign.is_empty() {
+            inner.index.learn(&foreign);
+            inner.records.append(Line::Found { call_id: None, changes: foreign, not_recorded: Vec::new(), at })?;
+        }
+        inner.records.append(Line::Intended { call_id, undoes: undoes.to_vec(), changes, at })
     }
 
     /// Records that the call's change was made.
     pub fn done(&self, call_id: CallId) -> Result<(), HistoryError> {
-        self.lock().records.append(Line::Done { call_id })
+        let mut inner = self.lock();
+        inner.records.append(Line::Done { call_id })?;
+        let changes = inner.records.find(call_id).map(|set| set.changes.clone()).unwrap_or_default();
+        inner.index.learn(&changes);
+        Ok(())
+    }
+
+    /// Before a command: what changed since the last look is the user's. Then the command is recorded as begun, so that what it changes is
+    /// put down to it even if the device dies meanwhile.
+    pub(crate) fn command_begins(&self, call_id: CallId, files: &Beneath) -> Result<(), ToolError> {
+        let inner = &mut *self.lock();
+        let found = inner.index.look(files, &self.images)?;
+        if !found.is_empty() {
+            self.record(inner, None, found.clone()).map_err(history_error)?;
+        }
+        inner.index.save(inner.records.sets().len());
+        inner.records.append(Line::Began { call_id, at: now() }).map_err(history_error)
+    }
+
+    /// After a command: what changed since it began is its own. Where that can't be found out, just this is recorded.
+    pub(crate) fn command_ended(&self, call_id: CallId, files: &Beneath) -> Result<Differences, ToolError> {
+        let inner = &mut *self.lock();
+        let found = match inner.index.look(files, &self.images) {
+            Ok(found) => found,
+            Err(error) => Differences::not_found_out(error.message),
+        };
+        self.record(inner, Some(call_id), found.clone()).map_err(history_error)?;
+        inner.index.save(inner.records.sets().len());
+        Ok(found)
+    }
+
+    fn record(&self, inner: &mut Inner, call_id: Option<CallId>, found: Differences) -> Result<(), HistoryError> {
+        let Differences { changes, not_recorded, .. } = found;
+        self.images.settle(changes.iter().flat_map(|change| [&change.before, &change.after]).flatten())?;
+        inner.records.append(Line::Found { call_id, changes, not_recorded, at: now() })
+    }
+
+    /// Commands that had begun when the device died.
+    pub(crate) fn running(&self) -> Vec<CallId> {
+        self.lock().records.sets().iter().filter(|set| set.state == State::Running).map(|set| set.call_id).collect()
     }
 
     /// Records that the call's change was not made after all.
@@ -94,6 +164,11 @@ impl History {
     /// Change sets in the order of their intents, oldest first.
     pub fn list(&self) -> Vec<ChangeSet> {
         self.lock().records.sets().to_vec()
+    }
+
+    /// What the user changed between the agent's calls, as far as it was noticed, oldest first.
+    pub fn yours(&self) -> Vec<Yours> {
+        self.lock().records.yours().to_vec()
     }
 
     /// Remembers that the agent knows this content of a file; `None` when it knows that there is no file.
@@ -122,7 +197,7 @@ mod tests {
     }
 
     fn change(before: Option<&Digest>, after: Option<&Digest>) -> Vec<Change> {
-        vec![Change { path: "a".into(), before: before.cloned(), after: after.cloned(), mode: 0o644 }]
+        vec![Change { path: "a".into(), before: before.cloned(), after: after.cloned(), mode: 0o644, mode_before: None }]
     }
 
     #[test]
@@ -130,9 +205,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let history = History::open(directory.path()).unwrap();
         let (one, two) = (history.keep(b"one").unwrap(), history.keep(b"two").unwrap());
-        history.intend(call(1), None, change(None, Some(&one)), Timestamp(1)).unwrap();
+        history.intend(call(1), &[], change(None, Some(&one)), Timestamp(1)).unwrap();
         history.done(call(1)).unwrap();
-        history.intend(call(2), None, change(Some(&one), Some(&two)), Timestamp(2)).unwrap();
+        history.intend(call(2), &[], change(Some(&one), Some(&two)), Timestamp(2)).unwrap();
         history.saw("a", Some(&one)).unwrap();
         history.saw("a", Some(&two)).unwrap();
         history.saw("b", Some(&one)).unwrap();
@@ -161,13 +236,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let history = History::open(directory.path()).unwrap();
         let one = history.keep(b"one").unwrap();
-        for (number, undoes) in [(1, None), (2, None), (3, Some(call(2)))] {
+        for (number, undoes) in [(1, &[][..]), (2, &[]), (3, &[call(2)])] {
             history.intend(call(number), undoes, change(None, Some(&one)), Timestamp(1)).unwrap();
             history.done(call(number)).unwrap();
         }
         assert_eq!(history.newest_to_undo().unwrap().call_id, call(1));
         assert_eq!(history.find(call(2)).unwrap().undone_by, Some(call(3)));
-        history.intend(call(4), None, change(None, Some(&one)), Timestamp(1)).unwrap();
+        history.intend(call(4), &[], change(None, Some(&one)), Timestamp(1)).unwrap();
         history.abandoned(call(4)).unwrap();
         assert_eq!(history.newest_to_undo().unwrap().call_id, call(1));
         assert_eq!(history.list().len(), 4);

@@ -1,8 +1,8 @@
 //! The append-only record of change sets.
 
 use super::HistoryError;
-use baton_proto::{CallId, Digest, Timestamp};
-use serde::{Deserialize, Serialize};
+use baton_proto::{CallId, Digest, NotRecorded, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,31 +12,52 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeSet {
     pub call_id: CallId,
-    /// The call whose changes this one takes back.
-    pub undoes: Option<CallId>,
+    /// The calls whose changes this one takes back.
+    pub undoes: Vec<CallId>,
     pub changes: Vec<Change>,
+    /// What it changed, or may have changed, beside that.
+    pub not_recorded: Vec<NotRecorded>,
     pub at: Timestamp,
     pub state: State,
     /// The call that took these changes back.
     pub undone_by: Option<CallId>,
 }
 
+/// What somebody else changed between two calls: the user, in all likelihood. Never shown or undone as the agent's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Yours {
+    pub changes: Vec<Change>,
+    pub not_recorded: Vec<NotRecorded>,
+    /// When it was found.
+    pub at: Timestamp,
+}
+
 /// One file of a change set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Relative to the workspace.
+    /// Relative to the workspace. Bytes that are not UTF-8 are characters of a private range.
     pub path: String,
     /// `None`: there was no file.
     pub before: Option<Digest>,
     /// `None`: the file is deleted.
     pub after: Option<Digest>,
-    /// Permission bits of the file, before and after.
+    /// Permission bits of the file, after the change and, unless `mode_before` says otherwise, before it.
     pub mode: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_before: Option<u32>,
+}
+
+impl Change {
+    pub(crate) fn mode_before(&self) -> u32 {
+        self.mode_before.unwrap_or(self.mode)
+    }
 }
 
 /// How far a change set got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// A command has begun; what it changed is found out when it has ended.
+    Running,
     /// Announced; whether it happened is for a lookup to find out.
     Intended,
     Done,
@@ -45,8 +66,8 @@ pub enum State {
 }
 
 impl ChangeSet {
-    pub(super) fn can_be_undone(&self) -> bool {
-        self.state == State::Done && self.undoes.is_none() && self.undone_by.is_none()
+    pub(crate) fn can_be_undone(&self) -> bool {
+        self.state == State::Done && self.undoes.is_empty() && self.undone_by.is_none() && !self.changes.is_empty()
     }
 }
 
@@ -56,8 +77,8 @@ impl ChangeSet {
 pub(super) enum Line {
     Intended {
         call_id: CallId,
-        #[serde(default)]
-        undoes: Option<CallId>,
+        #[serde(default, deserialize_with = "one_or_several")]
+        undoes: Vec<CallId>,
         changes: Vec<Change>,
         at: Timestamp,
     },
@@ -67,6 +88,34 @@ pub(super) enum Line {
     Abandoned {
         call_id: CallId,
     },
+    /// A command is about to run.
+    Began {
+        call_id: CallId,
+        at: Timestamp,
+    },
+    /// What a look at the workspace found changed: by that call, or by the user where it names none.
+    Found {
+        #[serde(default)]
+        call_id: Option<CallId>,
+        changes: Vec<Change>,
+        #[serde(default)]
+        not_recorded: Vec<NotRecorded>,
+        at: Timestamp,
+    },
+}
+
+/// Lines of earlier versions name one call, or none.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CallId>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Undoes {
+        Several(Vec<CallId>),
+        One(Option<CallId>),
+    }
+    Ok(match Undoes::deserialize(deserializer)? {
+        Undoes::Several(calls) => calls,
+        Undoes::One(call) => call.into_iter().collect(),
+    })
 }
 
 #[derive(Debug)]
@@ -74,6 +123,7 @@ pub(super) struct Records {
     path: PathBuf,
     file: File,
     sets: Vec<ChangeSet>,
+    yours: Vec<Yours>,
     by_call: HashMap<CallId, usize>,
 }
 
@@ -84,7 +134,7 @@ impl Records {
             lines.push(serde_json::from_str::<Line>(line).map_err(|error| error.to_string())?);
             Ok(())
         })?;
-        let mut records = Self { path, file, sets: Vec::new(), by_call: HashMap::new() };
+        let mut records = Self { path, file, sets: Vec::new(), yours: Vec::new(), by_call: HashMap::new() };
         for line in lines {
             records.apply(line);
         }
@@ -106,18 +156,32 @@ impl Records {
         &self.sets
     }
 
+    pub(super) fn yours(&self) -> &[Yours] {
+        &self.yours
+    }
+
     fn apply(&mut self, line: Line) {
         match line {
             Line::Intended { call_id, undoes, changes, at } => {
-                // A later attempt of a call takes the place of the one that was given up.
-                self.by_call.insert(call_id, self.sets.len());
-                self.sets.push(ChangeSet { call_id, undoes, changes, at, state: State::Intended, undone_by: None });
+                self.add(ChangeSet { call_id, undoes, changes, not_recorded: Vec::new(), at, state: State::Intended, undone_by: None });
             }
+            Line::Began { call_id, at } => {
+                let (undoes, changes, not_recorded) = (Vec::new(), Vec::new(), Vec::new());
+                self.add(ChangeSet { call_id, undoes, changes, not_recorded, at, state: State::Running, undone_by: None });
+            }
+            Line::Found { call_id: Some(call_id), changes, not_recorded, at } => {
+                let Some(index) = self.by_call.get(&call_id).copied() else { return };
+                let set = &mut self.sets[index];
+                *set = ChangeSet { changes, not_recorded, at, state: State::Done, ..set.clone() };
+            }
+            Line::Found { call_id: None, changes, not_recorded, at } => self.yours.push(Yours { changes, not_recorded, at }),
             Line::Done { call_id } => {
                 let Some(set) = self.by_call.get(&call_id).map(|index| &mut self.sets[*index]) else { return };
                 set.state = State::Done;
-                if let Some(undone) = set.undoes.and_then(|undone| self.by_call.get(&undone)).copied() {
-                    self.sets[undone].undone_by = Some(call_id);
+                let undone = set.undoes.clone();
+                if !undone.is_empty() {
+                    let undone = |set: &&mut ChangeSet| set.can_be_undone() && undone.contains(&set.call_id);
+                    self.sets.iter_mut().filter(undone).for_each(|set| set.undone_by = Some(call_id));
                 }
             }
             Line::Abandoned { call_id } => {
@@ -126,6 +190,12 @@ impl Records {
                 }
             }
         }
+    }
+
+    fn add(&mut self, set: ChangeSet) {
+        // A later attempt of a call is the one that is asked about; what earlier ones did stays in the list.
+        self.by_call.insert(set.call_id, self.sets.len());
+        self.sets.push(set);
     }
 }
 

@@ -66,9 +66,9 @@ impl Tool for DeleteFile {
             }
             let wanted = plan(&root, &run.arguments)?;
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
-            let change = root.change(run.call_id, None, &wanted, None)?;
+            let change = root.change(run.call_id, &wanted)?;
             let words = format!("Deleted {}. Its content is kept; undo brings it back.", wanted.path);
-            Ok(Changed::Now { change, words })
+            Ok(Changed::Now { changes: vec![change], not_recorded: Vec::new(), words })
         });
         changed_outcome(&self.root, changed.await).await
     }
@@ -84,5 +84,5 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<Wanted, ToolError> {
     let not_found = || refused("not_found", format!("There is no '{path}' in the workspace."), "Use list_files to see what is there.");
     let before = root.files.read(&path, MAX_RECORDED_BYTES)?.ok_or_else(not_found)?;
     check_seen(root, &path, &before)?;
-    Ok(Wanted { path, before: Some(before), after: None })
+    Ok(Wanted { path, before: Some(before), after: None, mode: None })
 }

@@ -68,10 +68,10 @@ impl Tool for EditFile {
             }
             let (wanted, count) = plan(&root, &run.arguments)?;
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
-            let change = root.change(run.call_id, None, &wanted, None)?;
+            let change = root.change(run.call_id, &wanted)?;
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
             let words = format!("Replaced the text {times} in {}: {} lines added, {} removed.", wanted.path, change.added, change.removed);
-            Ok(Changed::Now { change, words })
+            Ok(Changed::Now { changes: vec![change], not_recorded: Vec::new(), words })
         });
         changed_outcome(&self.root, changed.await).await
     }
@@ -119,7 +119,7 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<(Wanted, usize), ToolErro
         let message = format!("'{path}' would grow to {} bytes; at most {MAX_FILE_BYTES} are written.", after.len());
         return Err(refused("too_large", message, "Make a smaller change."));
     }
-    Ok((Wanted { path, before: Some(before), after: Some(after) }, count))
+    Ok((Wanted { path, before: Some(before), after: Some(after), mode: None }, count))
 }
 
 /// Models write line feeds. In a file whose lines all end with carriage return and line feed, both texts are taken to mean these.

@@ -90,7 +90,7 @@ fn words(path: &RelativePath, listing: &Listing) -> String {
         let _ = writeln!(text, "[not all: {cut}; name a directory or a smaller depth]");
     }
     if listing.unreadable > 0 {
-        let _ = writeln!(text, "[{} entries left out: unreadable, or their names are not UTF-8]", listing.unreadable);
+        let _ = writeln!(text, "[{} directories left out: they can't be opened]", listing.unreadable);
     }
     text
 }

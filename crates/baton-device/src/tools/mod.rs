@@ -10,9 +10,14 @@ mod shapes;
 mod undo;
 mod write_file;
 
-use crate::tool::{PreparedExt as _, Tool, Toolbox, ToolboxError, failed, refused};
+use crate::history::recorded_changes;
+use crate::tool::{PreparedExt as _, Record, Tool, Toolbox, ToolboxError, failed, refused};
 use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
-use baton_proto::{CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, Risk, ToolError, ToolResult, make_visible};
+use async_trait::async_trait;
+use baton_proto::{
+    CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, ToolError, ToolResult,
+    make_visible,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use similar::TextDiff;
@@ -31,13 +36,25 @@ impl Toolbox {
             Arc::new(write_file::WriteFile { root: Arc::clone(&root) }),
             Arc::new(delete_file::DeleteFile { root: Arc::clone(&root) }),
             Arc::new(run_command::RunCommand { root: Arc::clone(&root) }),
-            Arc::new(undo::Undo { root }),
+            Arc::new(undo::Undo { root: Arc::clone(&root) }),
         ];
         let mut toolbox = Self::default();
+        toolbox.keeps(root);
         for tool in tools {
             toolbox.insert(tool)?;
         }
         Ok(toolbox)
+    }
+}
+
+#[async_trait]
+impl Record for WorkspaceRoot {
+    async fn changes_of(self: Arc<Self>, calls: Vec<CallId>) -> RecordedChanges {
+        let shown = blocking(move || Ok(recorded_changes(&self.history, &self.files, &calls)));
+        shown.await.unwrap_or_else(|error| RecordedChanges {
+            not_recorded: vec![NotRecorded { path: "…".to_owned(), reason: error.message }],
+            ..RecordedChanges::default()
+        })
     }
 }
 
@@ -118,8 +135,9 @@ async fn changed_outcome(root: &WorkspaceRoot, changed: Result<Changed, ToolErro
     match changed {
         Err(error) => failed(error),
         Ok(Changed::Before(result)) => Outcome::Succeeded(ToolResult { baseline: Some(root.baseline().await), ..result }),
-        Ok(Changed::Now { change, words }) => Outcome::Succeeded(ToolResult {
-            changes: vec![change],
+        Ok(Changed::Now { changes, not_recorded, words }) => Outcome::Succeeded(ToolResult {
+            changes,
+            not_recorded,
             baseline: Some(root.baseline().await),
             ..crate::output::result_of(&words)
         }),
@@ -131,7 +149,8 @@ enum Changed {
     /// By an earlier attempt of the same call.
     Before(ToolResult),
     Now {
-        change: FileChange,
+        changes: Vec<FileChange>,
+        not_recorded: Vec<NotRecorded>,
         words: String,
     },
 }

@@ -1,12 +1,15 @@
 //! `run_command`: a program with its arguments, in the sandbox.
 
-use super::{arguments, blocking, shapes};
+use super::{acting, arguments, blocking, shapes};
+use crate::history::Change;
 use crate::output::result_of_command;
 use crate::sandbox::{Access, Ending, Finished, Job, SandboxMode, quote};
 use crate::tool::{PreparedExt as _, Run, Tool, failed, refused};
-use crate::workspace::{Derived, Entry, Listing, MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot};
+use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot, shown};
 use async_trait::async_trait;
-use baton_proto::{Digest, Effect, Outcome, Prepared, Risk, StateModified, ToolError, ToolResult, ToolSpec, make_visible};
+use baton_proto::{
+    CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, StateModified, ToolError, ToolResult, ToolSpec, make_visible,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,8 +21,10 @@ const DEFAULT_TIMEOUT_S: u64 = 120;
 const MAX_TIMEOUT_S: u64 = 3000;
 /// Files named in a command whose digests an approval is bound to.
 const MAX_NAMED_FILES: usize = 32;
-/// Changed files listed in a result.
+/// Changed files named in the words of a result.
 const MAX_LISTED: usize = 20;
+/// Changed files that a result describes; all are recorded, and a diff shows them.
+const MAX_DESCRIBED: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct RunCommand {
@@ -123,29 +128,42 @@ impl Tool for RunCommand {
 impl RunCommand {
     async fn perform(&self, run: Run) -> Result<Outcome, ToolError> {
         let root = Arc::clone(&self.root);
-        let (plan, before) = blocking(move || {
+        let call_id = run.call_id;
+        let (plan, git_before) = blocking(move || {
             let plan = plan(&root, &run.arguments)?;
             check_approved(&root, &run.expected)?;
-            let before = (plan.access == Access::ReadWrite).then(|| State::of(&root));
-            Ok((plan, before))
+            if plan.access == Access::ReadWrite {
+                let _acting = acting(&root);
+                root.history.command_begins(call_id, &root.files)?;
+            }
+            let git = Repository::find(root.path());
+            Ok((plan, git))
         })
         .await?;
         let access = plan.access;
         let job = Job { argv: plan.argv, directory: plan.directory, access, wall: plan.wall, cancel: run.cancel, progress: run.progress };
-        let finished = self.root.sandbox.run(job).await?;
+        let finished = self.root.sandbox.run(job).await;
 
         let root = Arc::clone(&self.root);
-        let changes = blocking(move || Ok(before.map(|before| before.compare(&root)).unwrap_or_default())).await?;
+        let changes = blocking(move || match access {
+            Access::ReadOnly => Ok(Changes::default()),
+            Access::ReadWrite => Changes::of(&root, call_id, &git_before),
+        });
+        // Also a command that couldn't be started has a record, which says that it changed nothing.
+        let changes = changes.await?;
+        let finished = finished?;
         let mut heading = heading(&finished, plan.wall);
-        for note in changes.notes {
+        for note in &changes.notes {
             heading.push('\n');
-            heading.push_str(&note);
+            heading.push_str(note);
         }
         let mut result = result_of_command(&heading, &finished.captured);
         result.baseline = Some(self.root.baseline().await);
+        let any = changes.any;
+        (result.changes, result.not_recorded) = (changes.files, changes.not_recorded);
         let modified = match access {
             Access::ReadOnly => StateModified::No,
-            Access::ReadWrite if changes.any => StateModified::Yes,
+            Access::ReadWrite if any => StateModified::Yes,
             Access::ReadWrite => StateModified::Unknown,
         };
         Ok(outcome(&finished, plan.wall, result, modified))
@@ -182,7 +200,7 @@ fn named_files(root: &WorkspaceRoot, below: &RelativePath, argv: &[String]) -> B
             let inside = name.strip_prefix(workspace.as_ref()).and_then(|rest| rest.strip_prefix('/'));
             let path = match inside {
                 Some(inside) => RelativePath::parse(inside),
-                None => RelativePath::parse(name).and_then(|path| RelativePath::parse(&format!("{below}/{path}"))),
+                None => RelativePath::parse(name).and_then(|path| RelativePath::parse(&format!("{}/{}", below.as_str(), path.as_str()))),
             };
             if digests.len() < MAX_NAMED_FILES
                 && let Ok(path) = path
@@ -205,52 +223,49 @@ fn check_approved(root: &WorkspaceRoot, expected: &BTreeMap<String, Option<Diges
     Ok(())
 }
 
-/// The workspace before a command, for telling what the command changed.
-struct State {
-    listing: Listing,
-    repository: Repository,
-}
-
+/// What a command changed.
 #[derive(Default)]
 struct Changes {
     any: bool,
+    files: Vec<FileChange>,
+    not_recorded: Vec<NotRecorded>,
     notes: Vec<String>,
 }
 
-impl State {
-    fn of(root: &WorkspaceRoot) -> Self {
-        Self { listing: root.listing(Derived::NameOnly), repository: Repository::find(root.path()) }
-    }
-
-    fn compare(self, root: &WorkspaceRoot) -> Changes {
-        let now = Self::of(root);
-        let files = |listing: Listing| -> BTreeMap<RelativePath, Entry> {
-            let files = listing.entries.into_iter().filter(|entry| entry.kind != crate::workspace::Kind::Directory);
-            files.map(|entry| (entry.path.clone(), entry)).collect()
+impl Changes {
+    fn of(root: &WorkspaceRoot, call_id: CallId, git_before: &Repository) -> Result<Self, ToolError> {
+        let _acting = acting(root);
+        let found = root.history.command_ended(call_id, &root.files)?;
+        let mut changes = Self { any: !found.is_empty(), ..Self::default() };
+        let described = |change: &Change| {
+            let end = match (&change.before, &change.after) {
+                (None, _) => " (new)",
+                (_, None) => " (gone)",
+                _ => "",
+            };
+            format!("{}{end}", shown(&change.path))
         };
-        let whole = self.listing.cut.is_none() && now.listing.cut.is_none();
-        let (before, after) = (files(self.listing), files(now.listing));
-        let mut names = Vec::new();
-        names.extend(after.iter().filter(|(path, _)| !before.contains_key(path)).map(|(path, _)| format!("{path} (new)")));
-        names.extend(
-            after.iter().filter(|(path, entry)| before.get(path).is_some_and(|old| old != *entry)).map(|(path, _)| path.to_string()),
-        );
-        names.extend(before.keys().filter(|path| !after.contains_key(path)).map(|path| format!("{path} (gone)")));
-        let mut changes = Changes { any: !names.is_empty(), notes: Vec::new() };
-        if !names.is_empty() {
-            let more = names.len().saturating_sub(MAX_LISTED);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            names.truncate(MAX_LISTED);
-            changes.notes.push(format!("[files changed, not recorded for undo: {}{more}]", make_visible(&names.join(", "))));
-        }
-        if !whole {
-            changes.notes.push("[the workspace is too large to list every changed file]".to_owned());
-        }
-        if self.repository == Repository::None && now.repository != Repository::None {
+        changes.note("files changed", found.changes.iter().map(described).collect());
+        let unrecorded = found.not_recorded.iter().map(|item| format!("{}: {}", item.path, item.reason)).collect();
+        changes.note("not recorded", unrecorded);
+        changes.files = found.changes.iter().take(MAX_DESCRIBED).map(|change| root.described(change)).collect();
+        changes.not_recorded = found.not_recorded;
+        let git_now = Repository::find(root.path());
+        if *git_before == Repository::None && git_now != Repository::None {
             changes.any = true;
             changes.notes.push("[a new '.git' appeared: check it before using git here, since git acts by what it says]".to_owned());
         }
-        changes
+        Ok(changes)
+    }
+
+    fn note(&mut self, what: &str, mut items: Vec<String>) {
+        if items.is_empty() {
+            return;
+        }
+        let more = items.len().saturating_sub(MAX_LISTED);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        items.truncate(MAX_LISTED);
+        self.notes.push(format!("[{what}: {}{more}]", items.join(", ")));
     }
 }
 

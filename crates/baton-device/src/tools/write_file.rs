@@ -62,9 +62,9 @@ impl Tool for WriteFile {
             let wanted = plan(&root, &run.arguments)?;
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
             let verb = if wanted.before.is_some() { "Wrote" } else { "Created" };
-            let change = root.change(run.call_id, None, &wanted, None)?;
+            let change = root.change(run.call_id, &wanted)?;
             let words = format!("{verb} {}: {} lines added, {} removed.", wanted.path, change.added, change.removed);
-            Ok(Changed::Now { change, words })
+            Ok(Changed::Now { changes: vec![change], not_recorded: Vec::new(), words })
         });
         changed_outcome(&self.root, changed.await).await
     }
@@ -89,5 +89,5 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<Wanted, ToolError> {
         }
         check_seen(root, &path, before)?;
     }
-    Ok(Wanted { path, before, after: Some(content.into_bytes()) })
+    Ok(Wanted { path, before, after: Some(content.into_bytes()), mode: None })
 }

@@ -3,6 +3,7 @@
 //! Paths are resolved by the kernel from the handle, so a directory swapped for a link between a check and its use gains nothing.
 
 use super::RelativePath;
+use super::names::name_of;
 use crate::tool::refused;
 use baton_proto::{Digest, StateModified, ToolError};
 use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -47,7 +48,7 @@ impl Beneath {
     pub fn open_root(path: &Path) -> std::io::Result<Self> {
         let root = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let mut beneath = Self { root, resolver: Resolver::Kernel };
-        if let Err(Errno::NOSYS | Errno::PERM) = beneath.kernel_open(".", OFlags::PATH | OFlags::DIRECTORY) {
+        if let Err(Errno::NOSYS | Errno::PERM) = beneath.kernel_open(b".", OFlags::PATH | OFlags::DIRECTORY) {
             beneath.resolver = Resolver::Walk;
         }
         Ok(beneath)
@@ -66,7 +67,7 @@ impl Beneath {
     /// Opens a directory below the root, creating what is missing of it.
     pub fn make_directory(&self, path: &RelativePath) -> Result<OwnedFd, ToolError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let step = |from: &OwnedFd, name: &str| -> Result<OwnedFd, Errno> {
+        let step = |from: &OwnedFd, name: &[u8]| -> Result<OwnedFd, Errno> {
             match fs::mkdirat(from, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => fs::fsync(from)?,
                 Err(Errno::EXIST) => {}
@@ -76,7 +77,7 @@ impl Beneath {
         };
         let mut directory = self.directory(&RelativePath::root())?;
         for name in path.components() {
-            directory = step(&directory, name).map_err(|errno| explain(path, errno))?;
+            directory = step(&directory, &name_of(name)).map_err(|errno| explain(path, errno))?;
         }
         Ok(directory)
     }
@@ -98,12 +99,12 @@ impl Beneath {
 
     fn resolve(&self, path: &RelativePath, flags: OFlags) -> Result<OwnedFd, Errno> {
         match self.resolver {
-            Resolver::Kernel => self.kernel_open(path.as_str(), flags),
+            Resolver::Kernel => self.kernel_open(&name_of(path.as_str()), flags),
             Resolver::Walk => self.walk_open(path, flags),
         }
     }
 
-    fn kernel_open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn kernel_open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let mut tries = 0;
         loop {
@@ -122,12 +123,14 @@ impl Beneath {
         let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut directory = fs::openat(&self.root, ".", step, Mode::empty())?;
         for component in parent.components() {
+            let component = &*name_of(component);
             directory = match fs::openat(&directory, component, step, Mode::empty()) {
                 // A link opened this way is "not a directory"; say what it is.
                 Err(Errno::NOTDIR) if is_link(&directory, component) => return Err(Errno::LOOP),
                 other => other?,
             };
         }
+        let name = &*name_of(name);
         match fs::openat(&directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOTDIR) if is_link(&directory, name) => Err(Errno::LOOP),
             other => other,
@@ -201,7 +204,7 @@ pub(super) fn explain(path: &RelativePath, errno: Errno) -> ToolError {
     }
 }
 
-fn is_link(directory: &OwnedFd, name: &str) -> bool {
+fn is_link(directory: &OwnedFd, name: &[u8]) -> bool {
     fs::statat(directory.as_fd(), name, fs::AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }

@@ -4,8 +4,10 @@ mod baseline;
 mod beneath;
 mod change;
 mod git;
+mod names;
 mod path;
 mod replace;
+mod scan;
 mod walk;
 
 pub use beneath::{Beneath, Content, MAX_FILE_BYTES, MAX_RECORDED_BYTES};
@@ -13,8 +15,10 @@ pub use git::{Head, Repository};
 pub use path::RelativePath;
 pub use walk::{Bounds, DERIVED, Derived, Entry, Kind, Listing};
 
-pub(crate) use change::{Wanted, history_error, line_counts};
+pub(crate) use change::{Wanted, history_error, line_counts, now};
+pub(crate) use names::shown;
 pub(crate) use replace::changed;
+pub(crate) use scan::{Found, Scan, Stamp};
 
 use crate::history::{History, HistoryError};
 use crate::sandbox::{Limits, Sandbox, SandboxMode};
@@ -77,7 +81,7 @@ impl WorkspaceRoot {
         let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
             .map_err(|source| HistoryError::Io { path: data.clone(), source })?;
         let root = Arc::new(Self { path, files, history, sandbox, acting: Mutex::new(()) });
-        root.clear_interrupted();
+        root.settle_interrupted();
         Ok(root)
     }
 

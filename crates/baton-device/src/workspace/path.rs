@@ -1,10 +1,12 @@
 //! Paths as calls name them: relative to the workspace, checked before anything is opened.
 
+use super::names::shown;
 use crate::tool::refused;
 use baton_proto::ToolError;
 use std::fmt;
 
-/// A path below the workspace: components joined with `/`, none of them empty, `.` or `..`. Empty for the workspace itself.
+/// A path below the workspace: components joined with `/`, none of them empty, `.` or `..`. Empty for the workspace itself. Bytes of a
+/// name that are not UTF-8 are characters of a private range; they are shown as `\xNN`.
 ///
 /// That it is well-formed says nothing about links on the way; those are refused when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,7 +103,7 @@ impl RelativePath {
 
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&shown(self.as_str()))
     }
 }
 

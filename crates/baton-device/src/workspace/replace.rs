@@ -4,6 +4,7 @@
 //! compared with what was expected to be there; if the user was faster, both are exchanged back.
 
 use super::beneath::{Beneath, Content, device_error, explain, read_content, regular};
+use super::names::name_of;
 use super::{MAX_RECORDED_BYTES, RelativePath};
 use crate::tool::refused;
 use baton_proto::{CallId, Digest, ToolError};
@@ -24,6 +25,7 @@ impl Beneath {
         call_id: CallId,
     ) -> Result<(), ToolError> {
         let (parent, name) = target(path)?;
+        let name = &*name_of(name);
         let directory = self.make_directory(&parent)?;
         let beside = beside(call_id);
         let io = |errno: Errno| device_error("writing", path, &errno.into());
@@ -47,11 +49,12 @@ impl Beneath {
     /// Removes the file at `path`, which has to be `before` still.
     pub fn remove(&self, path: &RelativePath, before: &Digest, call_id: CallId) -> Result<(), ToolError> {
         let (parent, name) = target(path)?;
+        let name = &*name_of(name);
         let directory = self.directory(&parent)?;
         let beside = beside(call_id);
         let io = |errno: Errno| device_error("deleting", path, &errno.into());
         fs::renameat(&directory, name, &directory, &beside).map_err(|errno| explain(path, errno))?;
-        if digest_at(&directory, &beside, path).ok().as_ref() != Some(before) {
+        if digest_at(&directory, beside.as_bytes(), path).ok().as_ref() != Some(before) {
             put_new(&directory, &beside, name, path)?;
             return Err(changed(path));
         }
@@ -122,7 +125,7 @@ fn write_beside(directory: &OwnedFd, beside: &str, bytes: &[u8], before: Option<
 }
 
 /// Gives `beside` its final name unless something has that name.
-fn put_new(directory: &OwnedFd, beside: &str, name: &str, path: &RelativePath) -> Result<(), ToolError> {
+fn put_new(directory: &OwnedFd, beside: &str, name: &[u8], path: &RelativePath) -> Result<(), ToolError> {
     match fs::renameat_with(directory, beside, directory, name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => match fs::linkat(directory, beside, directory, name, AtFlags::empty()) {
             Ok(()) => fs::unlinkat(directory, beside, AtFlags::empty()).map_err(|errno| explain(path, errno)),
@@ -134,7 +137,7 @@ fn put_new(directory: &OwnedFd, beside: &str, name: &str, path: &RelativePath) -
     }
 }
 
-fn exchange(directory: &OwnedFd, beside: &str, name: &str, path: &RelativePath, expected: &Digest) -> Result<(), ToolError> {
+fn exchange(directory: &OwnedFd, beside: &str, name: &[u8], path: &RelativePath, expected: &Digest) -> Result<(), ToolError> {
     let io = |errno: Errno| device_error("writing", path, &errno.into());
     if digest_at(directory, name, path).ok().as_ref() != Some(expected) {
         return Err(changed(path));
@@ -146,14 +149,14 @@ fn exchange(directory: &OwnedFd, beside: &str, name: &str, path: &RelativePath, 
         Err(Errno::NOENT) => return Err(changed(path)),
         Err(errno) => return Err(io(errno)),
     }
-    if digest_at(directory, beside, path).ok().as_ref() == Some(expected) {
+    if digest_at(directory, beside.as_bytes(), path).ok().as_ref() == Some(expected) {
         return Ok(());
     }
     fs::renameat_with(directory, beside, directory, name, RenameFlags::EXCHANGE).map_err(io)?;
     Err(changed(path))
 }
 
-fn digest_at(directory: &OwnedFd, name: &str, path: &RelativePath) -> Result<Digest, ToolError> {
+fn digest_at(directory: &OwnedFd, name: &[u8], path: &RelativePath) -> Result<Digest, ToolError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = fs::openat(directory, name, flags, Mode::empty()).map_err(|errno| explain(path, errno))?;
     let (file, stat) = regular(path, fd)?;

@@ -2,6 +2,7 @@
 
 use super::RelativePath;
 use super::beneath::{Beneath, explain};
+use super::names::{name_of, text_of};
 use baton_proto::ToolError;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
@@ -59,7 +60,7 @@ pub struct Listing {
     pub cut: Option<String>,
     /// Derived directories that were named but not entered.
     pub derived: usize,
-    /// Names that are not UTF-8, or directories that couldn't be opened.
+    /// Directories that couldn't be opened.
     pub unreadable: usize,
 }
 
@@ -85,10 +86,9 @@ impl Walk {
         let mut crowded = false;
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
-            match entry.file_name().to_str() {
-                Ok("." | "..") => {}
-                Ok(name) => names.push(name.to_owned()),
-                Err(_) => self.listing.unreadable += 1,
+            match entry.file_name().to_bytes() {
+                b"." | b".." => {}
+                name => names.push(text_of(name)),
             }
             if names.len() >= MAX_NAMES {
                 crowded = true;
@@ -100,7 +100,8 @@ impl Walk {
             if self.full() {
                 return Ok(());
             }
-            let Ok(stat) = fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let own = &*name_of(&name);
+            let Ok(stat) = fs::statat(&directory, own, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Kind::File,
                 FileType::Directory => Kind::Directory,
@@ -121,7 +122,7 @@ impl Walk {
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            match fs::openat(&directory, &name, flags, Mode::empty()) {
+            match fs::openat(&directory, own, flags, Mode::empty()) {
                 Ok(inner) => self.enter(inner, &at, depth + 1)?,
                 Err(_) => self.listing.unreadable += 1,
             }

@@ -59,6 +59,7 @@ pub(super) fn result(result: &ToolResult) -> ToolResult {
         digest: result.digest.clone(),
         outside_id: result.outside_id.as_ref().map(|id| json_excerpt(id, 200)),
         changes,
+        not_recorded: result.not_recorded.iter().filter(|it| size(it) <= 1024).take(KEPT_CHANGES).cloned().collect(),
         baseline: result.baseline.clone().filter(|baseline| size(baseline) <= 4096),
     }
 }
