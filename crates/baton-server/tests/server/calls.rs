@@ -137,7 +137,7 @@ async fn c43_a_result_that_is_too_large_is_settled_at_once_and_never_retried() {
     let mut hands = machine.connect(&server, json!([])).await;
     let session = machine.session(&server, &phone).await;
     // More than a result may have; and more than fits a stored event, since it grows in JSON.
-    let rows = [("x".repeat(MAX_RESULT_BYTES + 1)), ("x".repeat(200_000)), ("\u{1}".repeat(30_000))];
+    let rows = ["x".repeat(MAX_RESULT_BYTES + 1), "x".repeat(200_000), "\u{1}".repeat(30_000)];
     for (number, content) in rows.iter().enumerate() {
         say(&server, &phone, session, "/show large.txt").await;
         let call = hands.until("tool_call").await;

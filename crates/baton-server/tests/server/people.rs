@@ -1,5 +1,5 @@
-//! People at several ends: what one of them allows, says late, says twice, or says at the same time as another (C05, C16, C38, C45); and what is too long
-//! to be said (C37).
+//! People at several ends: what one of them allows, says late, says twice, or says at the same time as another (C05, C07, C16, C38, C45);
+//! and what is too long to be said (C37).
 
 use crate::support::{Device, Server, Socket, assert_refused, fresh, kind, operation};
 use baton_proto::{ClientType, ErrorCode, MAX_BODY_BYTES, MAX_TEXT_BYTES, SessionId, Timestamp, Trust};
@@ -118,6 +118,46 @@ async fn c05_what_one_end_allowed_answers_for_no_other_call_and_no_other_end() {
     assert_eq!(server.operate(&phone, &confirm(&second, true)).await["status"], "accepted");
     let ran = hands.until("tool_call").await;
     assert_eq!(ran["call_id"], call["call_id"]);
+}
+
+#[tokio::test]
+async fn c07_another_end_answers_for_one_that_is_gone_and_goes_on() {
+    let server = Server::start().await;
+    let (phone, desk) = (server.phone().await, server.phone().await);
+    let (mut hands, session) = at_work(&server, &phone).await;
+    let mut screen = server.connect(&desk).await;
+    screen.send(&json!({"type": "subscribe", "session_id": session})).await;
+    screen.until("view").await;
+    assert_eq!(server.operate(&phone, &operation(session, "say", json!({"text": "/run rm -r build"}))).await["status"], "accepted");
+    let first = hands.until("prepare_call").await;
+    let prepared = json!({"risk": "dangerous", "risk_reason": "It deletes files.", "preview": "rm -r build"});
+    hands.send(&json!({"type": "prepared", "session_id": session, "call_id": first["call_id"], "prepared": prepared})).await;
+    let open = open_approval(&server, &desk, &mut screen, session).await;
+    // The phone that asked, and showed the card, is lost and revoked.
+    let gone = server.request("DELETE", &format!("/v1/devices/{}", phone.id)).bearer_auth(&desk.token).send().await.unwrap();
+    assert_eq!(gone.status(), 204);
+    let mut next = operation(session, "say", json!({"text": "/run make"}));
+    next["confirmed"] = json!(true);
+    // A command in between could cross the one that waits: that is said at once, and its sender keeps it.
+    let said = server.operate(&desk, &next).await;
+    assert_eq!(said["error"]["code"], "illegal_transition", "{said}");
+    let mut confirm = operation(session, "confirm", json!({"approval_id": open["id"], "decision": "approve"}));
+    confirm["confirmed"] = json!(true);
+    assert_eq!(server.operate(&desk, &confirm).await["status"], "accepted");
+    let call = hands.until("tool_call").await;
+    assert_eq!(call["call_id"], first["call_id"]);
+    let done = |call: &Value| {
+        json!({"type": "tool_result", "session_id": session, "call_id": call["call_id"], "attempt": 1,
+               "outcome": {"status": "succeeded", "content": "", "bytes": 0}})
+    };
+    hands.send(&done(&call)).await;
+    hands.until("tool_result_ack").await;
+    next["operation_id"] = json!(fresh());
+    next["epoch"] = said["epoch"].clone();
+    let said = server.operate(&desk, &next).await;
+    assert_eq!(said["status"], "accepted", "nobody waits for the one that is gone: {said}");
+    let second = hands.until("prepare_call").await;
+    assert_eq!(second["arguments"]["argv"], json!(["make"]), "it comes after it");
 }
 
 #[tokio::test]
