@@ -5,7 +5,7 @@ use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
     AddedUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
     InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
-    PairingStarted, PairingState, Reply, SessionId, SessionImport, SessionList, SessionView, Snapshot, Trust,
+    PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, Trust,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -144,6 +144,20 @@ impl Http {
     /// `DELETE /v1/devices/{id}`: its token is dead from then on.
     pub async fn revoke_device(&self, id: DeviceId) -> Result<(), ClientError> {
         self.send_for_nothing(Method::DELETE, &["devices", &id.to_string()], None::<&()>).await
+    }
+
+    /// `GET /v1/rules`: remembered approvals.
+    pub async fn rules(&self) -> Result<Vec<Rule>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct List {
+            rules: Vec<Rule>,
+        }
+        self.get::<List>(&["rules"], &[]).await.map(|list| list.rules)
+    }
+
+    /// `DELETE /v1/rules/{id}`.
+    pub async fn remove_rule(&self, id: RuleId) -> Result<(), ClientError> {
+        self.send_for_nothing(Method::DELETE, &["rules", &id.to_string()], None::<&()>).await
     }
 
     /// `POST /v1/pairings`, by a new device.

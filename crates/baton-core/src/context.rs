@@ -1,4 +1,4 @@
-use baton_proto::{ClientType, DeviceId, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
+use baton_proto::{ClientType, DeviceId, Rule, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Surroundings {
     pub offers: BTreeMap<String, Vec<OfferedTool>>,
     /// Workspaces of these devices.
     pub workspaces: Vec<Workspace>,
+    /// Approvals that are remembered (E5).
+    pub rules: Vec<Rule>,
 }
 
 impl Surroundings {

@@ -16,6 +16,7 @@ mod machine;
 mod pending;
 mod policy;
 pub mod prompt;
+mod rules;
 mod session;
 mod slash;
 pub mod snapshot;
@@ -31,9 +32,11 @@ pub use machine::phase::{TRANSITIONS, may_follow};
 pub use machine::tool_call::{CallStage, ToolCall, Waiting};
 pub use machine::{Approval, Fact, Holder, ModelCall, ModelStage, Note, Question, Step, Stop, Task, Transfer, Turn, TurnEnd};
 pub use pending::{Effect, pending};
+pub use policy::may_approve;
+pub use rules::rule_of;
 pub use session::Session;
 pub use slash::commands;
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.
-pub const STATE_FORMAT: u32 = 5;
+pub const STATE_FORMAT: u32 = 6;

@@ -74,6 +74,11 @@ pub(crate) fn standing(state: &Session, operation: &Operation, sender: &ActingDe
     }
 }
 
+/// Whether a device may approve a call of that risk, with or without its extra confirmation.
+pub fn may_approve(device: &ActingDevice, risk: Risk, confirmed: bool) -> Result<(), ErrorBody> {
+    covers(device.trust, risk, confirmed)
+}
+
 /// Whether a device's trust covers a risk: the second table in docs/requirements.md.
 pub(crate) fn covers(trust: Trust, risk: Risk, confirmed: bool) -> Result<(), ErrorBody> {
     let confirm = || {

@@ -1,15 +1,18 @@
 //! A user's devices and invitations: a stream of its own beside the sessions, folded and decided in the same way (H9, O3, S4, S5).
 
 use crate::context::Ids;
+use crate::policy;
 use baton_proto::{
     Actor, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, Lane, MAX_NAME_CHARS,
-    PAIRING_S, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
+    PAIRING_S, Risk, Rule, RuleId, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Devices of one user at most. Revoked ones don't count; beyond this number the oldest of them are forgotten.
 const MAX_DEVICES: usize = 200;
+/// Remembered approvals of one user, at most.
+const MAX_RULES: usize = 200;
 /// Open invitations of one user, at most; the oldest goes first.
 const MAX_INVITATIONS: usize = 20;
 
@@ -21,6 +24,8 @@ pub struct User {
     pub seq: u64,
     pub devices: BTreeMap<DeviceId, PairedDevice>,
     pub invitations: BTreeMap<InvitationId, OpenInvitation>,
+    /// Approvals that are remembered (E5), the oldest first.
+    pub rules: Vec<Rule>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +86,14 @@ pub enum UserCommand {
     Revoke {
         device: DeviceId,
     },
+    /// Remembers an approval.
+    AddRule {
+        rule: Box<Rule>,
+    },
+    RemoveRule {
+        rule_id: RuleId,
+        reason: String,
+    },
     /// A device says what it can do; kept so that an absent one can be waited for.
     Describe {
         device: DeviceId,
@@ -92,7 +105,7 @@ pub enum UserCommand {
 
 impl User {
     pub fn empty(id: UserId) -> Self {
-        Self { id, name: String::new(), seq: 0, devices: BTreeMap::new(), invitations: BTreeMap::new() }
+        Self { id, name: String::new(), seq: 0, devices: BTreeMap::new(), invitations: BTreeMap::new(), rules: Vec::new() }
     }
 
     pub fn apply(&mut self, event: &Event<UserEvent>) {
@@ -128,6 +141,15 @@ impl User {
             UserEvent::InvitationClaimed { invitation_id, .. } => {
                 self.invitations.remove(invitation_id);
             }
+            UserEvent::RuleMade { rule } => {
+                self.rules.push(rule.clone());
+                if self.rules.len() > MAX_RULES {
+                    // One for a single task goes first: the others were meant to last.
+                    let place = self.rules.iter().position(|rule| rule.only.is_some()).unwrap_or(0);
+                    self.rules.remove(place);
+                }
+            }
+            UserEvent::RuleRemoved { rule_id, .. } => self.rules.retain(|rule| rule.rule_id != *rule_id),
         }
     }
 
@@ -173,12 +195,31 @@ impl User {
                 vec![UserEvent::DeviceRenamed { device_id: *device, name: checked_name(name)? }]
             }
             UserCommand::SetTrust { device, trust } => {
-                self.active(*device)?;
-                vec![UserEvent::DeviceTrustSet { device_id: *device, trust: *trust }]
+                let before = self.active(*device)?.record.trust;
+                let mut events = vec![UserEvent::DeviceTrustSet { device_id: *device, trust: *trust }];
+                // What it granted was granted on its trust; a device that gains trust has lost nothing (H9).
+                if *trust != before && policy::covers(*trust, Risk::Sensitive, false).is_err() {
+                    events.extend(self.rules_of(*device, "its granter lost trust"));
+                }
+                events
             }
             UserCommand::Revoke { device } => {
                 self.active(*device)?;
-                vec![UserEvent::DeviceRevoked { device_id: *device }]
+                let rules = self.rules_of(*device, "its granter was revoked");
+                std::iter::once(UserEvent::DeviceRevoked { device_id: *device }).chain(rules).collect()
+            }
+            UserCommand::AddRule { rule } => {
+                self.active(rule.granted_by.device_id)?;
+                if self.rules.iter().any(|known| known.rule_id == rule.rule_id) {
+                    return Ok(Vec::new());
+                }
+                vec![UserEvent::RuleMade { rule: (**rule).clone() }]
+            }
+            UserCommand::RemoveRule { rule_id, reason } => {
+                if !self.rules.iter().any(|known| known.rule_id == *rule_id) {
+                    return Err(ErrorBody::not_found("rule"));
+                }
+                vec![UserEvent::RuleRemoved { rule_id: *rule_id, reason: reason.clone() }]
             }
             UserCommand::Describe { device, capabilities, tools, workspaces } => {
                 let known = &self.active(*device)?.record;
@@ -194,6 +235,12 @@ impl User {
             }
         };
         Ok(bodies.into_iter().map(event).collect())
+    }
+
+    /// The end of what a device granted.
+    fn rules_of(&self, device: DeviceId, reason: &str) -> Vec<UserEvent> {
+        let granted = self.rules.iter().filter(|rule| rule.granted_by.device_id == device);
+        granted.map(|rule| UserEvent::RuleRemoved { rule_id: rule.rule_id, reason: reason.to_owned() }).collect()
     }
 
     fn active(&self, device: DeviceId) -> Result<&PairedDevice, ErrorBody> {

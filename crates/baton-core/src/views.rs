@@ -419,6 +419,7 @@ fn approval(state: &Session, approval: &Approval) -> EntityView {
         binding: (*approval.binding).clone(),
         at: approval.at,
         decided_by: approval.decided.as_ref().map(|(_, by, _)| by.clone()),
+        rule_id: approval.rule,
         decided_at: approval.decided.as_ref().map(|(_, _, at)| *at),
         reason: approval.reason.clone(),
         workspace_changed: approval.workspace_changed,

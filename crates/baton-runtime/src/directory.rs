@@ -7,7 +7,7 @@ use crate::secret::hash;
 use baton_core::user::{User, UserCommand, unknown_invitation};
 use baton_core::{ActingDevice, Ids, OfferedTool, Surroundings};
 use baton_proto::{
-    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, UserEvent, UserId, Workspace,
+    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, Rule, UserEvent, UserId, Workspace,
 };
 use baton_store::{Append, EventRow, HeadWrite, Store, StoreError, StreamId, StreamKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -119,6 +119,10 @@ impl Directory {
         views
     }
 
+    pub(crate) fn rules(&self, user: UserId) -> Vec<Rule> {
+        self.around(user).rules.clone()
+    }
+
     /// The user whose open invitation has that secret.
     pub(crate) fn invited_by(&self, secret_hash: &Digest) -> Result<UserId, ErrorBody> {
         let now = self.clock.now();
@@ -177,7 +181,13 @@ impl Directory {
         for link in dropped {
             link.close("This device was revoked. Pair it again to use it.");
         }
-        self.notify(user, Changed::Devices);
+        let rules = events.iter().any(|event| matches!(event.body, UserEvent::RuleMade { .. } | UserEvent::RuleRemoved { .. }));
+        if rules {
+            self.notify(user, Changed::Rules);
+        }
+        if events.iter().any(|event| !matches!(event.body, UserEvent::RuleMade { .. } | UserEvent::RuleRemoved { .. })) {
+            self.notify(user, Changed::Devices);
+        }
         Ok(events)
     }
 
@@ -286,7 +296,7 @@ impl Known {
             }
         }
         let workspaces = active.iter().flat_map(|record| record.workspaces.iter().cloned()).collect();
-        entry.around = Arc::new(Surroundings { online, devices, offers, workspaces });
+        entry.around = Arc::new(Surroundings { online, devices, offers, workspaces, rules: entry.user.rules.clone() });
     }
 
     fn view(&self, record: &DeviceRecord, own: DeviceId) -> DeviceView {

@@ -138,7 +138,7 @@ async fn a_session_stands_in_line_for_its_workspace_and_goes_on_by_itself_also_o
             _ => None,
         });
         let approval_id = approval.expect("an open approval");
-        end.ask(Some(session), Intent::Confirm { approval_id, decision: baton_proto::Decision::Approve }).await;
+        end.ask(Some(session), Intent::confirm(approval_id, baton_proto::Decision::Approve)).await;
     }
     end.until(first, "the first is done", done).await;
     end.until(second, "the second is done", done).await;

@@ -42,10 +42,12 @@ pub(crate) enum Command {
     Show(Show),
     /// Print a session's events.
     Events(Events),
-    /// Allow a call that waits for approval.
-    Approve(Answering),
+    /// Allow a call that waits for approval, once or from now on.
+    Approve(Approve),
     /// Refuse a call that waits for approval.
-    Reject(Answering),
+    Reject(Reject),
+    /// List or remove remembered approvals.
+    Rules(Rules),
     /// Answer a question.
     Answer(Answer),
     /// Take a session over to this terminal.
@@ -280,12 +282,45 @@ pub(crate) struct Events {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Answering {
+pub(crate) struct Approve {
     /// The approval.
     pub(crate) id: String,
     /// Confirm once more what is dangerous.
     #[arg(long)]
     pub(crate) confirm: bool,
+    /// Allow calls like it without asking again: for this task, or always. What is dangerous is asked about each time.
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) remember: Option<Scope>,
+    /// Remember commands that begin with the first N words of this one, instead of this one alone.
+    #[arg(long, value_name = "N", requires = "remember", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) prefix: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Scope {
+    Task,
+    Always,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reject {
+    /// The approval.
+    pub(crate) id: String,
+    /// Why not, for the agent to read.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rules {
+    #[command(subcommand)]
+    pub(crate) action: Option<RulesAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesAction {
+    /// Forget one; calls like it are asked about again.
+    Remove { id: String },
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,14 +12,27 @@ use baton_proto::{
 /// The three ways out of an unknown outcome (E3).
 pub(crate) const OUTCOME_OPTIONS: [&str; 3] = ["happened", "do_it", "skip"];
 
+/// What was decided, and why not.
+pub(super) struct Verdict<'a> {
+    pub(super) decision: Decision,
+    pub(super) reason: Option<&'a str>,
+}
+
+/// Bytes of the words that go with a rejection.
+const MAX_REASON_BYTES: usize = 2000;
+
 /// A decision on an approval: bound to one call, used once, the first valid one wins (E5).
 pub(super) fn confirm(
     draft: &mut Draft<'_>,
     operation: &Operation,
     sender: &ActingDevice,
     approval_id: ApprovalId,
-    decision: Decision,
+    Verdict { decision, reason }: Verdict<'_>,
 ) -> Result<(), ErrorBody> {
+    let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+    if reason.is_some_and(|reason| reason.len() > MAX_REASON_BYTES || decision == Decision::Approve) {
+        return Err(ErrorBody::invalid(format!("A reason goes with a rejection, and has at most {MAX_REASON_BYTES} bytes.")));
+    }
     let approval = draft.state.approvals.get(&approval_id).cloned().ok_or_else(|| ErrorBody::not_found("approval"))?;
     if approval.state != ApprovalState::Open {
         return Err(closed(
@@ -37,7 +50,7 @@ pub(super) fn confirm(
     if decision == Decision::Approve {
         policy::covers(sender.trust, approval.binding.risk, operation.confirmed)?;
     }
-    draft.emit(SessionEvent::ApprovalDecided { approval_id, decision, by: sender.sender() });
+    draft.emit(SessionEvent::ApprovalDecided { approval_id, decision, by: sender.sender(), rule_id: None });
     match decision {
         Decision::Approve => draft.emit(SessionEvent::ToolPlanned { call_id: call.id, attempt: call.attempt + 1 }),
         Decision::Reject => draft.emit(SessionEvent::ToolFailed {
@@ -45,7 +58,10 @@ pub(super) fn confirm(
             attempt: 0,
             error: ToolError {
                 code: "rejected".to_owned(),
-                message: "The user said no to this call; it was not run.".to_owned(),
+                message: match reason {
+                    Some(reason) => format!("The user said no to this call; it was not run. Their reason: {reason}"),
+                    None => "The user said no to this call; it was not run.".to_owned(),
+                },
                 hint: "Don't repeat it. Find another way, or ask what the user wants instead.".to_owned(),
                 state_modified: StateModified::No,
             },

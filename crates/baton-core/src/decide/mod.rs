@@ -132,7 +132,9 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             stop::resume(&mut draft, *task_id)?;
         }
-        Intent::Confirm { approval_id, decision } => answers::confirm(&mut draft, operation, sender, *approval_id, *decision)?,
+        Intent::Confirm { approval_id, decision, remember: _, reason } => {
+            answers::confirm(&mut draft, operation, sender, *approval_id, answers::Verdict { decision: *decision, reason: reason.as_deref() })?;
+        }
         Intent::Answer { question_id, text, option } => {
             answers::answer(&mut draft, operation, sender, *question_id, text.as_deref(), option.as_deref())?;
         }

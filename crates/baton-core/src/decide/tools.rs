@@ -4,10 +4,11 @@ use super::{advance, answers, devices};
 use crate::context::OfferedTool;
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, GivenUp, ToolCall, Waiting};
+use crate::rules;
 use crate::words;
 use baton_proto::{
-    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
-    Reconciliation, Risk, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
+    ApprovalBinding, CallId, CallOrigin, CallTerms, Decision, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
+    Reconciliation, Risk, Rule, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
 };
 use serde_json::Value;
 
@@ -118,7 +119,13 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
         return;
     }
-    draft.emit(SessionEvent::ApprovalRequested { approval_id: draft.at.ids.fresh(), call_id, binding });
+    let rule = rules::allowing(&draft.at.around, draft.state.id, &call, binding.directory.as_deref()).cloned();
+    let approval_id = draft.at.ids.fresh();
+    draft.emit(SessionEvent::ApprovalRequested { approval_id, call_id, binding });
+    if let Some(Rule { rule_id, granted_by, .. }) = rule {
+        draft.emit(SessionEvent::ApprovalDecided { approval_id, decision: Decision::Approve, by: granted_by, rule_id: Some(rule_id) });
+        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: call.attempt + 1 });
+    }
 }
 
 /// The device wrote it down and is about to act.

@@ -18,6 +18,7 @@ impl Session {
                     state: ApprovalState::Open,
                     at,
                     decided: None,
+                    rule: None,
                     reason: None,
                     workspace_changed: false,
                 };
@@ -28,10 +29,11 @@ impl Session {
                     call.version = seq;
                 }
             }
-            SessionEvent::ApprovalDecided { approval_id, decision, by } => {
+            SessionEvent::ApprovalDecided { approval_id, decision, by, rule_id } => {
                 if let Some(approval) = self.approvals.get_mut(approval_id) {
                     approval.state = if *decision == Decision::Approve { ApprovalState::Approved } else { ApprovalState::Rejected };
                     approval.decided = Some((*decision, by.clone(), at));
+                    approval.rule = *rule_id;
                     approval.version = seq;
                     if let Some(call) = self.calls.get_mut(&approval.call_id) {
                         call.approved = *decision == Decision::Approve;

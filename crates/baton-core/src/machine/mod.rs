@@ -5,7 +5,7 @@ pub(crate) mod tool_call;
 
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
-    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState,
+    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -155,6 +155,8 @@ pub struct Approval {
     pub state: ApprovalState,
     pub at: Timestamp,
     pub decided: Option<(Decision, Sender, Timestamp)>,
+    /// The rule that decided, in its granter's name.
+    pub rule: Option<RuleId>,
     pub reason: Option<String>,
     pub workspace_changed: bool,
 }

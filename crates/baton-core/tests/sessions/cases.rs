@@ -67,7 +67,7 @@ fn c03_the_same_approval_sent_again_runs_nothing_twice() {
     let mut world = World::calling(&[make()]);
     world.prepare("run_command", Risk::Sensitive);
     let approval_id = world.approval();
-    let operation = world.operation(Intent::Confirm { approval_id, decision: Decision::Approve }, |_| {});
+    let operation = world.operation(Intent::confirm(approval_id, Decision::Approve), |_| {});
     world.run(Some("phone"), &Command::Operation(operation.clone())).unwrap();
     world.perform("run_command");
     assert_eq!(code(&world.run(Some("phone"), &Command::Operation(operation))), Some(ApprovalClosed));
@@ -95,7 +95,7 @@ fn c05_only_a_device_whose_trust_covers_the_risk_approves() {
     world.prepare("delete_file", Risk::Dangerous);
     let approval_id = world.approval();
     for confirmed in [false, true] {
-        let confirm = Intent::Confirm { approval_id, decision: Decision::Approve };
+        let confirm = Intent::confirm(approval_id, Decision::Approve);
         assert!(world.op_with("tablet", confirm, |operation| operation.confirmed = confirmed).is_err());
     }
     assert_eq!(code(&world.confirm("cli", approval_id, Decision::Approve)), Some(NeedsConfirmation));

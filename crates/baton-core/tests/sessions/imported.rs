@@ -73,7 +73,7 @@ fn s23_an_approval_that_was_open_or_given_elsewhere_lets_nothing_run() {
         if decision.is_none() {
             assert_eq!(state.approvals[&approval].state, ApprovalState::Voided);
         }
-        let late = Command::Operation(world.operation(Intent::Confirm { approval_id: approval, decision: Decision::Approve }, |_| {}));
+        let late = Command::Operation(world.operation(Intent::confirm(approval, Decision::Approve), |_| {}));
         let outcome = decide(&state, &late, &world.context(Some("phone")));
         let planned =
             outcome.into_iter().flat_map(|decided| decided.events).any(|event| matches!(event.body, SessionEvent::ToolPlanned { .. }));

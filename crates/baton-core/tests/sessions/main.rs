@@ -9,6 +9,7 @@ mod imported;
 mod phases;
 mod properties;
 mod queued;
+mod rules;
 mod strict;
 mod told;
 mod unknown;

@@ -33,7 +33,7 @@ fn intent(world: &World, a: u8, b: u8) -> Intent {
         0..=3 => say(["work on it", "把圆角改成 8px", "yes", "stop that and use blue"][usize::from(b) % 4]),
         4 => say(["/show a.css", "/run make", "/undo", "/nonsense"][usize::from(b) % 4]),
         5 => Intent::NewTask { title: format!("task {b}"), description: String::new(), acceptance: Vec::new() },
-        6 | 7 => Intent::Confirm { approval_id, decision: if b.is_multiple_of(4) { Decision::Reject } else { Decision::Approve } },
+        6 | 7 => Intent::confirm(approval_id, if b.is_multiple_of(4) { Decision::Reject } else { Decision::Approve }),
         8 => Intent::Answer { question_id, text: Some("the blue one".to_owned()), option: None },
         9 | 10 => Intent::Answer { question_id, text: None, option: question.and_then(|question| pick(&question.options, b)) },
         11 => Intent::Cancel { task_id },
@@ -234,7 +234,7 @@ fn bring_to_an_end(world: &mut World) {
         }
         let approvals: Vec<_> = world.state.open_approvals().map(|approval| approval.id).collect();
         for approval_id in approvals {
-            let confirm = Intent::Confirm { approval_id, decision: Decision::Approve };
+            let confirm = Intent::confirm(approval_id, Decision::Approve);
             world.op_with("phone", confirm, |operation| operation.confirmed = true).unwrap();
         }
         let questions: Vec<_> = world.state.open_questions().cloned().collect();

@@ -25,7 +25,7 @@ fn running(tool: &str) -> World {
 }
 
 fn approve(world: &mut World) {
-    let approve = Intent::Confirm { approval_id: world.approval(), decision: Decision::Approve };
+    let approve = Intent::confirm(world.approval(), Decision::Approve);
     world.op_with("phone", approve, |operation| operation.confirmed = true).unwrap();
 }
 

@@ -78,7 +78,7 @@ fn row(intent: &Intent, name: &str, expected: [Option<ErrorCode>; 8]) {
         };
         let handoff_id = world.state.holder.transfer.as_ref().map_or(HandoffId(uuid::Uuid::from_u128(9)), |transfer| transfer.handoff_id);
         let intent = match intent.clone() {
-            Intent::Confirm { decision, .. } => Intent::Confirm { approval_id: world.approval(), decision },
+            Intent::Confirm { decision, .. } => Intent::confirm(world.approval(), decision),
             Intent::Answer { text, option, .. } => Intent::Answer { question_id: world.question(), text, option },
             Intent::AcceptHandoff { .. } => Intent::AcceptHandoff { handoff_id },
             Intent::DeclineHandoff { .. } => Intent::DeclineHandoff { handoff_id },
@@ -124,8 +124,8 @@ fn every_intent_is_answered_as_the_table_says() {
         ("say", say("go on"), [yes, yes, old, busy, yes, busy, low, actor]),
         ("new_task", new_task, [yes, yes, old, busy, yes, busy, low, actor]),
         ("resume", Intent::Resume { task_id: None }, [yes, yes, old, busy, yes, busy, low, actor]),
-        ("confirm", Intent::Confirm { approval_id, decision: Decision::Approve }, [yes, yes, yes, yes, yes, yes, low, actor]),
-        ("reject", Intent::Confirm { approval_id, decision: Decision::Reject }, [yes, yes, yes, yes, yes, yes, low, actor]),
+        ("confirm", Intent::confirm(approval_id, Decision::Approve), [yes, yes, yes, yes, yes, yes, low, actor]),
+        ("reject", Intent::confirm(approval_id, Decision::Reject), [yes, yes, yes, yes, yes, yes, low, actor]),
         ("answer", answer, [yes, yes, yes, yes, yes, yes, low, actor]),
         ("cancel", Intent::Cancel { task_id: None }, [yes, yes, yes, yes, yes, yes, low, actor]),
         ("pause", Intent::Pause { task_id: None }, [yes, yes, yes, yes, yes, yes, low, actor]),
@@ -199,7 +199,7 @@ fn a_risk_is_approved_by_a_device_whose_trust_covers_it() {
         let mut world = World::calling(&[("run_command", json!({"argv": ["make"]}))]);
         world.prepare("run_command", risk);
         let approval_id = world.approval();
-        let operation = world.operation(Intent::Confirm { approval_id, decision: Decision::Approve }, |_| {});
+        let operation = world.operation(Intent::confirm(approval_id, Decision::Approve), |_| {});
         let first = world.run(Some(device), &Command::Operation(operation.clone()));
         assert_eq!(code(&first), plainly, "{risk:?} by {device}");
         if first.is_err() {
@@ -230,7 +230,7 @@ fn a_switch_during_a_lasting_effect_is_confirmed_first() {
         for intent in intents.clone() {
             let mut world = World::calling(&[("send_payment", json!({"to": "ada", "amount": 5}))]);
             let approval_id = world.approval();
-            let confirm = Intent::Confirm { approval_id, decision: Decision::Approve };
+            let confirm = Intent::confirm(approval_id, Decision::Approve);
             world.op_with("phone", confirm, |operation| operation.confirmed = true).unwrap();
             if started {
                 world.start("send_payment");

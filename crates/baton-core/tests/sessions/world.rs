@@ -66,6 +66,7 @@ impl World {
             devices,
             offers: tools().into_iter().map(|(name, spec)| (name, vec![OfferedTool { device_id: id("laptop"), spec }])).collect(),
             workspaces: vec![workspace()],
+            rules: Vec::new(),
         };
         let mut state = Session::empty(SessionId(Uuid::from_u128(0x5e55)));
         state.user = UserId(Uuid::from_u128(0x05e7));
@@ -176,7 +177,7 @@ impl World {
     }
 
     pub(crate) fn confirm(&mut self, from: &str, approval_id: ApprovalId, decision: Decision) -> Result<Decided, ErrorBody> {
-        self.op(from, Intent::Confirm { approval_id, decision })
+        self.op(from, Intent::confirm(approval_id, decision))
     }
 
     /// The one open approval.

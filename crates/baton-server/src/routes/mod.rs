@@ -7,6 +7,7 @@ mod import;
 mod invitations;
 mod operations;
 mod pairings;
+mod rules;
 mod sessions;
 mod stream;
 mod uploads;
@@ -74,6 +75,8 @@ fn table() -> Vec<Route> {
         route("PATCH", "/v1/devices/{device}", Private, patch(devices::change)),
         route("DELETE", "/v1/devices/{device}", Private, delete(devices::revoke)),
         route("POST", "/v1/signout", Private, post(devices::sign_out)),
+        route("GET", "/v1/rules", Private, get(rules::list)),
+        route("DELETE", "/v1/rules/{rule}", Private, delete(rules::remove)),
         route("GET", "/v1/workspaces", Private, get(workspaces::list)),
         route("GET", "/v1/sessions", Private, get(sessions::list)),
         route("POST", "/v1/sessions/import", Private, post(import::import)),

@@ -39,6 +39,8 @@ fn the_public_routes_are_these_and_no_others() {
       PATCH  /v1/devices/{device}
       DELETE /v1/devices/{device}
       POST   /v1/signout
+      GET    /v1/rules
+      DELETE /v1/rules/{rule}
       GET    /v1/workspaces
       GET    /v1/sessions
       POST   /v1/sessions/import

@@ -58,7 +58,7 @@ async fn c01_c03_c20_of_racing_answers_one_wins_and_the_others_are_told_who() {
     // The answer was lost, and the phone sends the same operation again.
     let (session, _) = house.ask("mark again").await;
     let open = house.open_approval(session).await;
-    let confirm = Intent::Confirm { approval_id: open.id, decision: Decision::Approve };
+    let confirm = Intent::confirm(open.id, Decision::Approve);
     let operation = Operation::new(OperationId(Uuid::now_v7()), Some(session), confirm);
     let first = house.phone.operate(&operation).await.expect("an answer");
     let again = house.phone.operate(&operation).await.expect("an answer");

@@ -239,7 +239,7 @@ async fn c26_an_interruption_during_five_calls_leaves_a_dialogue_that_a_strict_p
         let session = house.tell(&format!("five things, {interrupted}")).await;
         let open = house.until(session, "three approvals", |view| Some(open_approvals(view)).filter(|open| open.len() == 3)).await;
         for approval in open {
-            let confirm = Intent::Confirm { approval_id: approval.id, decision: Decision::Approve };
+            let confirm = Intent::confirm(approval.id, Decision::Approve);
             assert_eq!(refusal(&operate(&house.phone, session, confirm).await), None);
         }
         house

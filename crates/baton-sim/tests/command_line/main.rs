@@ -8,6 +8,7 @@ mod backup;
 mod contract;
 mod export_import;
 mod long_text;
+mod rules;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminals;

@@ -73,7 +73,7 @@ async fn s5_what_belongs_to_one_user_is_absent_for_another() {
         assert_eq!(said.code, 2, "her terminal finds no such thing among her sessions: {said:?}");
     }
     for intent in [
-        Intent::Confirm { approval_id: approval.parse().expect("an id"), decision: Decision::Approve },
+        Intent::confirm(approval.parse().expect("an id"), Decision::Approve),
         Intent::Answer { question_id: question.parse().expect("an id"), text: Some("red".to_owned()), option: None },
         Intent::Cancel { task_id: None },
     ] {

@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod pair;
 pub(crate) mod read;
 pub(crate) mod resume;
+pub(crate) mod rules;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod sessions;
