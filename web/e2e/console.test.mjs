@@ -320,6 +320,22 @@ test("a browser that refuses to keep anything is told so, and works", { skip }, 
   await done(page);
 });
 
+test("a browser that keeps no cookie is told so after it was let in, instead of being asked to pair for ever", { skip }, async () => {
+  const { url } = await hub.call(desk, "POST", "/v1/invitations", { trust: "standard" });
+  const own = await context(browser, hub, { size: PHONE });
+  await own.route("**/v1/invitations/claim", async (route) => {
+    const answer = await route.fetch();
+    const { "set-cookie": _, ...headers } = answer.headers();
+    await route.fulfill({ response: answer, headers });
+    await own.clearCookies();
+  });
+  const page = await own.newPage();
+  await page.goto(`${hub.origin}/${new URL(url).hash}`);
+  await page.getByTestId("pair-start").click();
+  await page.getByTestId("no-cookie").waitFor();
+  await own.close();
+});
+
 test("c19 an event of a newer hub is a neutral line, and what follows it is there", { skip }, async () => {
   const id = await session("Is the README any good?", rests);
   const own = await context(browser, hub, { cookie: desk });

@@ -3,7 +3,7 @@ import type { Words } from "./en.ts";
 /** What the console says, in Simplified Chinese. */
 export const zh: Words = {
   app: "Baton",
-  language_other: "English",
+  language_other: "EN",
   language_switch: "Switch to English",
   loading: "正在寻找中枢……",
   unreachable: "无法连接中枢",

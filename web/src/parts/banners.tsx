@@ -66,7 +66,8 @@ export function UpgradeBanner() {
       ended = true;
     };
   }, [incarnation]);
-  if (!newer) return null;
+  // A hub that no longer speaks this page's version of the wire says so.
+  if (!newer && client.trouble?.code !== "unsupported_version") return null;
   return (
     <div className="banner" data-tone="good" data-testid="newer-page" role="status">
       <p>{t("newer_page")}</p>

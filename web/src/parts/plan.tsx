@@ -8,28 +8,37 @@ import { Changes } from "./changed_files.tsx";
 import { Facts, validFacts } from "./facts.tsx";
 import { Icon } from "./icons.tsx";
 
-/** Beside the conversation: one section under another, each can be folded. */
+/** Beside the conversation: one section under another, each can be folded. Nothing where it would only repeat the title. */
 export function Beside({ state, task }: { state: SessionState; task: TaskEntity }) {
   const { t } = useWords();
+  const planned = saysMore(task);
+  const facts = validFacts(state.all("fact"), task.id).length;
+  const calls = state.all("call");
+  const files = useMemo(() => changedFiles(calls, task.id).length, [calls, task.id]);
+  if (!planned && facts === 0 && files === 0) return null;
   return (
     <aside className="beside" id="beside" aria-label={t("beside")}>
-      <details className="panel plan" open data-state={task.state}>
-        <PlanSummary task={task} />
-        <PlanBody task={task} />
-      </details>
+      {planned && (
+        <details className="panel plan" open data-state={task.state}>
+          <PlanSummary task={task} />
+          <PlanBody task={task} />
+        </details>
+      )}
       <Facts facts={state.all("fact")} taskId={task.id} unfolded />
-      <Changes calls={state.all("call")} taskId={task.id} unfolded />
+      <Changes calls={calls} taskId={task.id} unfolded />
     </aside>
   );
 }
 
+const saysMore = ({ steps = [], title, core_intent: intent, last_error: error }: TaskEntity): boolean =>
+  steps.length > 0 || (intent.goal !== "" && intent.goal !== title) || (intent.constraints ?? []).length > 0 || (intent.acceptance ?? []).length > 0 || error != null;
+
 /** Above the conversation: a line and a bar, and all of it when it is opened. Nothing where it would only repeat the title. */
 export function PlanOnTop({ state, task }: { state: SessionState; task: TaskEntity }) {
-  const steps = task.steps ?? [];
   const facts = validFacts(state.all("fact"), task.id).length;
   const calls = state.all("call");
   const files = useMemo(() => changedFiles(calls, task.id).length, [calls, task.id]);
-  if (steps.length === 0 && facts === 0 && files === 0) return null;
+  if (facts === 0 && files === 0 && !saysMore(task)) return null;
   return (
     <div className="plan-top">
       <details className="panel plan" data-state={task.state}>
