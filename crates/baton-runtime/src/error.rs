@@ -1,5 +1,5 @@
 use baton_proto::{ErrorBody, ErrorCode, EventError};
-use baton_store::StoreError;
+use baton_store::{Decision, StoreError};
 
 /// Why the hub can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,13 @@ pub enum HubError {
     NoRandomness,
     #[error("The folder of uploads can't be used: {0}. Check its permissions and its disk.")]
     Uploads(#[from] std::io::Error),
+}
+
+impl HubError {
+    /// Whether the same may succeed after a pause.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(error) if error.decision() == Decision::Retry)
+    }
 }
 
 /// What an end is told when the store or stored data fails.

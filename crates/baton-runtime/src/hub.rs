@@ -2,9 +2,11 @@ use crate::attachments;
 use crate::clock::{Clock, SystemClock};
 use crate::directory::{Directory, Identity};
 use crate::error::{HubError, told};
+use crate::guarded::Guarded;
 use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
+use crate::take_up::{TakingUp, patiently};
 use crate::tools::Checks;
 use crate::uploads::Uploads;
 use crate::workspaces::Workspaces;
@@ -115,6 +117,20 @@ impl Shared {
         });
     }
 
+    /// Drives a session that has something to do.
+    pub(crate) async fn take_up(self: &Arc<Self>, user: UserId, id: SessionId) -> Result<(), ErrorBody> {
+        self.start(user, id)?;
+        self.state(user, id).await.map(|_| ())
+    }
+
+    pub(crate) fn is_loaded(&self, user: UserId, id: SessionId) -> bool {
+        self.sessions().open.contains_key(&(user, id))
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.sessions().closing
+    }
+
     /// Sessions of a user that are loaded.
     pub(crate) fn loaded(&self, user: UserId) -> Vec<(SessionId, Handle)> {
         self.sessions().open.iter().filter(|((of, _), _)| *of == user).map(|((_, id), handle)| (*id, handle.clone())).collect()
@@ -161,7 +177,7 @@ impl Shared {
             if handle.inputs.send(Input::Read { reply }).await.is_ok()
                 && let Ok(state) = answer.await
             {
-                return Ok(state);
+                return state;
             }
         }
         Err(unreachable_session())
@@ -175,7 +191,9 @@ fn unreachable_session() -> ErrorBody {
 impl Hub {
     /// Opens a hub over its store, and takes up every session that has something to do.
     pub async fn open(store: Arc<dyn Store>, config: HubConfig) -> Result<Arc<Self>, HubError> {
-        let directory = Arc::new(Directory::load(Arc::clone(&store), Arc::clone(&config.clock)).await?);
+        let failure = watch::channel(None).0;
+        let store = Guarded::over(store, failure.clone());
+        let directory = Arc::new(patiently(|| Directory::load(Arc::clone(&store), Arc::clone(&config.clock))).await?);
         let uploads = Uploads::open(config.uploads_dir, Arc::clone(&store), Arc::clone(&config.clock), Arc::clone(&directory))?;
         let shared = Arc::new(Shared {
             store,
@@ -185,19 +203,13 @@ impl Hub {
             checks: Arc::default(),
             workspaces: Workspaces::default(),
             sessions: Mutex::default(),
-            failure: watch::channel(None).0,
+            failure,
         });
-        for head in shared.store.active(StreamKind::Session).await? {
-            let id = SessionId(head.stream.id);
-            // The state is awaited, so that its workspace is held before anybody else can be granted it.
-            let _ = shared.start(head.user, id);
-            if let Err(error) = shared.state(head.user, id).await {
-                tracing::error!(session = %id, %error, "this session can't be taken up");
-            }
-        }
+        let taking_up = TakingUp::start(&shared).await?;
         for (user, session) in shared.workspaces.open() {
             shared.tell_granted(user, session);
         }
+        taking_up.go_on(&shared);
         Ok(Arc::new(Self {
             uploads,
             pairing: Pairing::new(directory, config.clock),

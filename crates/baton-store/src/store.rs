@@ -18,6 +18,12 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// that opened it.
     fn incarnation(&self) -> u64;
 
+    /// Whether another hub may write to this store while it is open. Where a lock keeps others out, nobody has to look for what they
+    /// wrote.
+    fn may_be_shared(&self) -> bool {
+        true
+    }
+
     /// Appends events, head row and operation as one transaction.
     ///
     /// An operation that is known is reported before anything else, so that a repetition gets its first answer even

@@ -134,6 +134,11 @@ impl Store for SqliteStore {
         self.incarnation
     }
 
+    /// The lock on the directory keeps other hubs out.
+    fn may_be_shared(&self) -> bool {
+        false
+    }
+
     async fn append(&self, append: Append) -> Result<Appended, StoreError> {
         let seq = append.expected_seq.saturating_add(append.rows.len() as u64);
         self.write(Write::Append(append)).await?;
