@@ -55,3 +55,16 @@ fn an_effect_before_its_intention_is_durable_is_found() {
         &["before its intention is durable", "before it is durable", "without a durable intention", "isn't what the log has"],
     );
 }
+
+#[test]
+fn a_store_that_mixes_users_up_is_found() {
+    found(Habit::UsersNotKeptApart, &["another user's session is shown", "is shown to another user"]);
+}
+
+#[test]
+fn each_broken_variant_has_a_test() {
+    let here = include_str!("broken_variants.rs");
+    for habit in Habit::BROKEN {
+        assert!(here.contains(&format!("Habit::{habit:?},")), "{habit:?} isn't looked for");
+    }
+}

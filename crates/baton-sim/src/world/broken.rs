@@ -27,16 +27,19 @@ pub enum Habit {
     CursorOffByOne,
     /// The store answers first and commits later, so that effects come before what they follow from.
     EffectsBeforeAppend,
+    /// The store doesn't look whose a stream is.
+    UsersNotKeptApart,
 }
 
 impl Habit {
-    pub const BROKEN: [Self; 6] = [
+    pub const BROKEN: [Self; 7] = [
         Self::AckBeforeCommit,
         Self::NoFencing,
         Self::RepeatsUnknown,
         Self::ApprovalNotBound,
         Self::CursorOffByOne,
         Self::EffectsBeforeAppend,
+        Self::UsersNotKeptApart,
     ];
 
     pub(crate) fn hello(self, frame: ClientFrame) -> ClientFrame {
@@ -65,7 +68,7 @@ impl Habit {
 
     pub(crate) fn store(self, disk: &Arc<Disk>, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         match self {
-            Self::AckBeforeCommit | Self::NoFencing | Self::EffectsBeforeAppend => {
+            Self::AckBeforeCommit | Self::NoFencing | Self::EffectsBeforeAppend | Self::UsersNotKeptApart => {
                 Arc::new(Faulty { habit: self, disk: Arc::clone(disk), inner, written: Arc::default() })
             }
             _ => inner,
@@ -81,10 +84,22 @@ struct Faulty {
     written: Arc<AtomicU64>,
 }
 
+impl Faulty {
+    /// Under whose key a stream is looked up.
+    fn whose(&self, user: UserId, stream: StreamId) -> UserId {
+        let owner = || self.disk.sessions().into_iter().find(|(_, known)| *known == stream).map(|(owner, _)| owner);
+        if self.habit == Habit::UsersNotKeptApart { owner().unwrap_or(user) } else { user }
+    }
+}
+
 #[async_trait]
 impl Store for Faulty {
     fn incarnation(&self) -> u64 {
         self.inner.incarnation()
+    }
+
+    fn may_be_shared(&self) -> bool {
+        self.inner.may_be_shared()
     }
 
     async fn append(&self, mut append: Append) -> Result<Appended, StoreError> {
@@ -104,7 +119,7 @@ impl Store for Faulty {
                 });
                 Ok(Appended { seq })
             }
-            _ => {
+            Habit::AckBeforeCommit => {
                 // The cache of such a drive is written out now and then.
                 if self.written.fetch_add(1, Ordering::Relaxed).is_multiple_of(8) {
                     self.disk.synced();
@@ -112,6 +127,7 @@ impl Store for Faulty {
                 self.disk.lies();
                 self.inner.append(append).await
             }
+            _ => self.inner.append(append).await,
         }
     }
 
@@ -124,7 +140,7 @@ impl Store for Faulty {
     }
 
     async fn head(&self, user: UserId, stream: StreamId) -> Result<Option<Head>, StoreError> {
-        self.inner.head(user, stream).await
+        self.inner.head(self.whose(user, stream), stream).await
     }
 
     async fn heads(&self, user: UserId, kind: StreamKind, before: Option<(Timestamp, Uuid)>, limit: u32) -> Result<Vec<Head>, StoreError> {
@@ -140,7 +156,7 @@ impl Store for Faulty {
     }
 
     async fn read(&self, user: UserId, stream: StreamId, after: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
-        self.inner.read(user, stream, after, limit).await
+        self.inner.read(self.whose(user, stream), stream, after, limit).await
     }
 
     async fn read_back(
@@ -155,7 +171,7 @@ impl Store for Faulty {
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {
-        self.inner.state(user, stream).await
+        self.inner.state(self.whose(user, stream), stream).await
     }
 
     async fn put_state(&self, user: UserId, stream: StreamId, state: StateCache) -> Result<(), StoreError> {

@@ -3,8 +3,8 @@
 use super::outside::Did;
 use baton_core::{CallStage, Session, pending};
 use baton_proto::{
-    ApprovalId, CallId, CallOrigin, Decision, Digest, EntityView, Event, HubFrame, MessageId, OperationId, Reply, ReplyStatus, Risk,
-    SessionEvent, SessionId, UserId,
+    ApprovalId, CallId, CallOrigin, Decision, Digest, EntityView, ErrorCode, Event, HubFrame, MessageId, OperationId, Reply, ReplyStatus,
+    Risk, SessionEvent, SessionId, UserId,
 };
 use baton_store::{Head, OperationRow, StateCache, StoredEvent, StreamId};
 use std::collections::BTreeMap;
@@ -99,8 +99,9 @@ impl Checker {
     }
 
     /// A frame leaves the hub: whatever it says has to be durable by now.
-    pub(crate) fn sent(&mut self, frame: &HubFrame, incarnation: u64, row: Option<OperationRow>) {
+    pub(crate) fn sent(&mut self, to: UserId, frame: &HubFrame, incarnation: u64, row: Option<OperationRow>) {
         self.steps += 1;
+        self.kept_apart(to, frame);
         match frame {
             HubFrame::Ack(reply) if reply.status == ReplyStatus::Accepted => {
                 let kept = row.and_then(|row| serde_json::from_slice::<Reply>(&row.reply).ok());
@@ -134,6 +135,24 @@ impl Checker {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Nothing of a session goes to anybody but its user (O3). Whoever names another's session is told that there is none.
+    fn kept_apart(&mut self, to: UserId, frame: &HubFrame) {
+        let others: Vec<_> = self.logs.iter().filter(|(_, log)| log.state.user != to).map(|(id, _)| id.to_string()).collect();
+        if others.is_empty() {
+            return;
+        }
+        let told = match frame {
+            HubFrame::Ack(reply) => reply.error.as_ref().map(|error| error.code),
+            HubFrame::Error { error, .. } => Some(error.code),
+            _ => None,
+        };
+        let refused = told.is_some_and(|code| code == ErrorCode::NotFound || !code.is_final());
+        let text = serde_json::to_string(frame).unwrap_or_default();
+        if !refused && others.iter().any(|id| text.contains(id)) {
+            self.wrong(format!("another user's session is shown: {}", text.chars().take(200).collect::<String>()));
         }
     }
 
@@ -340,6 +359,11 @@ impl Log {
         if let Some(why) = stuck(&self.state) {
             wrong.push(format!("at {}: {why}", self.state.seq));
         }
+    }
+
+    /// Whether a call was handed out of which nobody has heard that it began.
+    pub(crate) fn has_planned(&self) -> bool {
+        self.state.unsettled_calls().any(|call| matches!(call.stage, CallStage::Planned { .. }))
     }
 
     pub(crate) fn at_rest(&self) -> bool {

@@ -17,6 +17,8 @@ pub trait Watch: Send + Sync + Debug + 'static {
     async fn after(&self, incarnation: u64, writes: bool);
     /// Whether the disk fails to sync at this commit, and if so, whether what was written got there all the same.
     fn sync_fails(&self, incarnation: u64) -> Option<bool>;
+    /// Whether another hub may open the same disk.
+    fn may_be_shared(&self) -> bool;
     /// Something of this stream became durable.
     fn committed(&self, user: UserId, stream: StreamId);
     /// A state was cached.
@@ -347,6 +349,10 @@ impl DiskStore {
 impl Store for DiskStore {
     fn incarnation(&self) -> u64 {
         self.incarnation
+    }
+
+    fn may_be_shared(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.may_be_shared())
     }
 
     async fn append(&self, append: Append) -> Result<Appended, StoreError> {

@@ -7,7 +7,7 @@
 use super::disk::Watch;
 use super::model::SimModel;
 use super::net::Cable;
-use super::plan::{Moment, Who};
+use super::plan::{Moment, Trouble, Who};
 use super::seeded::Seeded;
 use super::shared::{Shared, lock};
 use async_trait::async_trait;
@@ -102,6 +102,25 @@ impl Shared {
                     return;
                 }
                 sleep(Duration::from_millis(300)).await;
+            }
+        });
+    }
+
+    /// Kills a hub that has just begun, or is still taking things up, and the next one, and so on.
+    pub(super) fn kill_hubs(self: &Arc<Self>, times: u64, life_ms: u64) {
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            for _ in 0..times {
+                let newest = shared.weather().lives.values().next_back().cloned();
+                if let Some(life) = newest.filter(|_| !shared.is_calm()) {
+                    let opened = life.hub.get().is_some();
+                    shared.kill(&life, 0, false);
+                    // One that isn't open yet is opened again by whoever does so.
+                    if opened {
+                        shared.open_hub(5);
+                    }
+                }
+                sleep(Duration::from_millis(5 + life_ms)).await;
             }
         });
     }
@@ -221,6 +240,10 @@ impl Watch for Watcher {
 
     fn sync_fails(&self, _: u64) -> Option<bool> {
         self.0.weather().sync_fails.take()
+    }
+
+    fn may_be_shared(&self) -> bool {
+        self.0.plan.faults.iter().any(|fault| fault.trouble == Trouble::SecondHub)
     }
 
     fn committed(&self, user: UserId, stream: StreamId) {

@@ -21,7 +21,7 @@ pub use disk::{Disk, DiskStore, Watch};
 pub use plan::{Action, Deed, Fault, ModelTrouble, Moment, Plan, Trouble, When, Who};
 
 use anyhow::{Context as _, Result};
-use baton_proto::{Capabilities, ClientType, Intent, InvitationClaim, Operation, SessionId, Trust};
+use baton_proto::{Capabilities, ClientType, Intent, InvitationClaim, Operation, Trust};
 use baton_runtime::{Hub, Identity};
 use plan::TROUBLED_MS;
 use seeded::Seeded;
@@ -121,8 +121,8 @@ async fn live(shared: &Arc<Shared>) -> Result<()> {
     set_up(shared).await?;
     shared.begin();
     shared.start_device();
-    for who in Who::ENDS {
-        tokio::spawn(end::live(Arc::clone(shared), who));
+    for who in shared.plan.ends() {
+        shared.start_end(who, end::Kept::new(shared, who));
     }
     let end = Instant::now() + Duration::from_millis(TROUBLED_MS);
     while Instant::now() < end && shared.checker().violations.is_empty() {
@@ -161,11 +161,16 @@ fn ends(shared: &Shared) -> BTreeMap<Who, shared::EndState> {
 
 fn is_at_rest(shared: &Shared) -> bool {
     let checker = shared.checker();
-    let heads: BTreeMap<SessionId, u64> = checker.logs.iter().map(|(id, log)| (*id, log.state.seq)).collect();
+    let heads: Vec<_> = checker.logs.iter().map(|(id, log)| (log.state.user, *id, log.state.seq)).collect();
     let logs = checker.logs.values().all(check::Log::at_rest);
     drop(checker);
     let ends = ends(shared);
-    logs && shared.hub().is_some() && ends.len() == Who::ENDS.len() && ends.values().all(|end| !end.busy && end.cursors == heads)
+    let up_to_date = |who: Who, end: &shared::EndState| {
+        let user = shared.identity(who).user_id;
+        let own = heads.iter().filter(|(of, ..)| *of == user).map(|(_, id, seq)| (*id, *seq));
+        !end.busy && own.eq(end.cursors.iter().map(|(id, seq)| (*id, *seq)))
+    };
+    logs && shared.hub().is_some() && ends.len() == shared.plan.ends().count() && ends.iter().all(|(who, end)| up_to_date(*who, end))
 }
 
 /// Pairs everybody and opens the sessions, before anything goes wrong.
@@ -191,13 +196,21 @@ async fn set_up(shared: &Arc<Shared>) -> Result<()> {
         let reply = hub.submit(phone, Operation::new(ids.id(), None, intent)).await;
         sessions.push(reply.session_id.context("no session was opened")?);
     }
+    if shared.plan.neighbour {
+        let user = hub.create_user("bob").await?;
+        let neighbour = pair(&hub, user, Who::Neighbour).await?;
+        identities.insert(Who::Neighbour, neighbour);
+        let intent = Intent::NewSession { title: None, workspace: None };
+        let reply = hub.submit(neighbour, Operation::new(ids.id(), None, intent)).await;
+        sessions.push(reply.session_id.context("no session was opened")?);
+    }
     shared.introduce(identities, sessions);
     Ok(())
 }
 
 async fn pair(hub: &Arc<Hub>, user: baton_proto::UserId, who: Who) -> Result<Identity> {
     let (client_type, trust) = match who {
-        Who::Phone => (ClientType::Phone, Trust::Trusted),
+        Who::Phone | Who::Neighbour => (ClientType::Phone, Trust::Trusted),
         Who::Tablet => (ClientType::Tablet, Trust::Standard),
         Who::Cli | Who::Laptop => (ClientType::Cli, Trust::Trusted),
     };
@@ -216,10 +229,15 @@ async fn pair(hub: &Arc<Hub>, user: baton_proto::UserId, who: Who) -> Result<Ide
 /// The last judgement: the hub's own state, what ends hold, what was acknowledged and what is outside agree with the log.
 async fn judge(shared: &Arc<Shared>) {
     let Some(hub) = shared.hub().and_then(|life| life.hub()) else { return };
-    let phone = shared.identity(Who::Phone);
-    let folded: Vec<_> = shared.checker().logs.iter().map(|(id, log)| (*id, log.state.seq, baton_core::entities(&log.state))).collect();
-    for (session, seq, entities) in folded {
-        match hub.view(phone, session).await {
+    let people: Vec<_> = [Who::Phone, Who::Neighbour].into_iter().filter(|who| shared.plan.ends().any(|end| end == *who)).collect();
+    let people: Vec<_> = people.into_iter().map(|who| shared.identity(who)).collect();
+    let folded: Vec<_> =
+        shared.checker().logs.iter().map(|(id, log)| (*id, log.state.user, log.state.seq, baton_core::entities(&log.state))).collect();
+    for ((session, user, seq, entities), who) in folded.iter().flat_map(|log| people.iter().map(move |who| (log, *who))) {
+        let (session, seq) = (*session, *seq);
+        match hub.view(who, session).await {
+            Err(error) if *user != who.user_id && error.code == baton_proto::ErrorCode::NotFound => {}
+            _ if *user != who.user_id => shared.violation(&format!("{session} is shown to another user")),
             Ok(view) => {
                 if view.seq != seq || entities.iter().any(|entity| !view.entities.contains(entity)) {
                     shared.violation(&format!("{session}: the hub's own state isn't the fold of its log"));

@@ -63,7 +63,7 @@ fn error(kind: ModelErrorKind) -> ModelError {
 fn as_chat_completion(request: &ModelRequest) -> Value {
     let mut messages = vec![json!({"role": "system", "content": request.system})];
     messages.extend(request.messages.iter().map(|message| match message {
-        ModelMessage::User { text } => json!({"role": "user", "content": text}),
+        ModelMessage::User { text, .. } => json!({"role": "user", "content": text}),
         ModelMessage::Result { call_id, text, .. } => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
         ModelMessage::Agent { text, calls } if calls.is_empty() => json!({"role": "assistant", "content": text}),
         ModelMessage::Agent { text, calls } => {
@@ -120,7 +120,7 @@ mod tests {
     use baton_proto::ModelToolCall;
 
     fn user() -> ModelMessage {
-        ModelMessage::User { text: "hello".to_owned() }
+        ModelMessage::user("hello")
     }
 
     fn agent(ids: &[&str]) -> ModelMessage {

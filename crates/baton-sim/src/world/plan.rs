@@ -12,6 +12,8 @@ pub enum Who {
     Phone,
     Cli,
     Tablet,
+    /// The phone of another user of the same hub.
+    Neighbour,
 }
 
 impl Who {
@@ -24,6 +26,7 @@ impl Who {
             Self::Phone => "phone",
             Self::Cli => "cli",
             Self::Tablet => "tablet",
+            Self::Neighbour => "neighbour",
         }
     }
 }
@@ -88,8 +91,27 @@ pub enum Trouble {
     },
     /// Another hub opens the store while this one still runs.
     SecondHub,
+    /// A hub dies while it takes up what the one before left, and the next one too.
+    KillHubs {
+        times: u64,
+        life_ms: u64,
+    },
     KillDevice {
         down_ms: u64,
+    },
+    /// The device dies while it writes to its journal.
+    TearJournal {
+        down_ms: u64,
+    },
+    /// The device dies and its journal is gone.
+    LoseJournal {
+        down_ms: u64,
+    },
+    /// An end dies. Its outbox is kept; what it had of the sessions may not be.
+    KillEnd {
+        who: Who,
+        down_ms: u64,
+        forgets: bool,
     },
     Cut(Who),
     /// The connection is dead, and nobody is told.
@@ -147,6 +169,8 @@ pub enum Deed {
     Handoff(Who),
     Note,
     Command,
+    /// Asks for a session of somebody else's.
+    Pry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +187,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the user interferes with the work; if not, the world outside must end as in an undisturbed run.
     pub meddling: bool,
+    /// Whether the hub has another user, who works too and pries.
+    pub neighbour: bool,
     pub sessions: usize,
     pub actions: Vec<Action>,
     pub faults: Vec<Fault>,
@@ -192,9 +218,24 @@ impl Plan {
             let deed = *draw.pick(&deeds).unwrap_or(&Deed::Note);
             actions.push(Action { at_ms: draw.between(500, 40_000), who, session, deed });
         }
+        let mut faults: Vec<_> = (0..draw.between(0, 12)).map(|_| fault(&mut draw)).collect();
+        let mut draw = Seeded::new(seed, "further");
+        let neighbour = draw.chance(40);
+        if neighbour {
+            for (number, deed) in (0..).zip([Deed::Work { kind: super::scripts::TALK, number: 0 }, Deed::Pry, Deed::Pry]) {
+                let deed = if let Deed::Work { kind, .. } = deed { Deed::Work { kind, number } } else { deed };
+                let at_ms = draw.between(0, 30_000);
+                actions.push(Action { at_ms, who: Who::Neighbour, session: sessions, deed });
+            }
+        }
+        faults.extend((0..draw.between(0, 3)).map(|_| further(&mut draw, neighbour)));
         actions.sort_by_key(|action| action.at_ms);
-        let faults = (0..draw.between(0, 12)).map(|_| fault(&mut draw)).collect();
-        Self { seed, meddling, sessions, actions, faults }
+        Self { seed, meddling, neighbour, sessions, actions, faults }
+    }
+
+    /// Everybody with a screen in this world.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Who> {
+        Who::ENDS.into_iter().chain(self.neighbour.then_some(Who::Neighbour))
     }
 
     /// The same without anything going wrong.
@@ -202,6 +243,24 @@ impl Plan {
     pub fn undisturbed(&self) -> Self {
         Self { faults: Vec::new(), ..self.clone() }
     }
+}
+
+/// What befalls journals, ends, and hubs that have just begun.
+fn further(draw: &mut Seeded, neighbour: bool) -> Fault {
+    let ends = [Who::Phone, Who::Cli, Who::Tablet, Who::Neighbour];
+    let who = *draw.pick(if neighbour { &ends } else { &Who::ENDS }).unwrap_or(&Who::Phone);
+    let down_ms = draw.between(10, 4_000);
+    let device = [Moment::Received, Moment::Begun, Moment::Acted, Moment::Finished, Moment::AckArrived];
+    let (trouble, moments): (_, &[Moment]) = match draw.between(0, 6) {
+        0 | 1 => (Trouble::KillHubs { times: draw.between(2, 5), life_ms: draw.between(0, 60) }, &Moment::ALL),
+        2 | 3 => (Trouble::KillEnd { who, down_ms, forgets: draw.chance(50) }, &[Moment::AfterStore, Moment::AckSent, Moment::BeforeStore]),
+        4 => (Trouble::TearJournal { down_ms }, &device),
+        _ => (Trouble::LoseJournal { down_ms }, &device),
+    };
+    let moment = *draw.pick(moments).unwrap_or(&Moment::AfterStore);
+    let nth = if matches!(moment, Moment::BeforeStore | Moment::AfterStore) { draw.between(1, 150) } else { draw.between(1, 8) };
+    let when = if draw.chance(65) { When::Nth(moment, nth) } else { When::At(draw.between(0, TROUBLED_MS)) };
+    Fault { when, trouble }
 }
 
 fn fault(draw: &mut Seeded) -> Fault {

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 /// Kinds of work there are.
 pub(crate) const KINDS: usize = 7;
+/// The kind that needs no device.
+pub(crate) const TALK: usize = 6;
 
 /// What the user says to begin a piece of work; `#kind-tag` tells the model which.
 pub(crate) fn request(kind: usize, tag: &str) -> String {
@@ -108,7 +110,7 @@ pub(crate) fn answer(request: &ModelRequest, trouble: Option<ModelTrouble>) -> M
 /// The calls of the first step that hasn't been taken since the work was asked for.
 fn next_step(messages: &[ModelMessage]) -> Vec<(&'static str, Value)> {
     let named = messages.iter().enumerate().rev().find_map(|(place, message)| match message {
-        ModelMessage::User { text } => mark_in(text).map(|mark| (place, mark)),
+        ModelMessage::User { text, .. } => mark_in(text).map(|mark| (place, mark)),
         _ => None,
     });
     let Some((place, (kind, tag))) = named else { return Vec::new() };

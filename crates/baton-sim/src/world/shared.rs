@@ -4,6 +4,7 @@ use super::broken::Habit;
 use super::check::Checker;
 use super::device;
 use super::disk::Disk;
+use super::end::{self, Kept};
 use super::hubs::Life;
 use super::net::Cable;
 use super::outside::{Did, Outside};
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: OnceLock<Vec<SessionId>>,
     pub(crate) ends: Mutex<BTreeMap<Who, EndState>>,
     works: Mutex<BTreeMap<usize, Work>>,
+    kept: Mutex<BTreeMap<Who, Kept>>,
     journal: PathBuf,
     pub(super) started: Instant,
 }
@@ -67,6 +69,7 @@ pub(super) struct Weather {
     pub(super) current: Option<Arc<Life>>,
     pub(super) device: Option<AbortHandle>,
     pub(super) device_down: bool,
+    pub(super) ends: BTreeMap<Who, AbortHandle>,
     pub(super) begun_calls: Vec<DispatchedCall>,
     pub(super) away: BTreeMap<Who, Instant>,
     pub(super) twice: BTreeMap<Who, Instant>,
@@ -101,6 +104,7 @@ impl Shared {
             current: None,
             device: None,
             device_down: false,
+            ends: BTreeMap::new(),
             begun_calls: Vec::new(),
             away: BTreeMap::new(),
             twice: BTreeMap::new(),
@@ -125,6 +129,7 @@ impl Shared {
             sessions: OnceLock::new(),
             ends: Mutex::default(),
             works: Mutex::default(),
+            kept: Mutex::default(),
             journal,
             started: now,
         })
@@ -181,6 +186,13 @@ impl Shared {
 
     pub(crate) fn identity(&self, who: Who) -> Identity {
         self.identities.get().and_then(|known| known.get(&who)).copied().unwrap_or_else(|| unreachable!("everybody is introduced first"))
+    }
+
+    /// The sessions of whoever sits there.
+    pub(crate) fn sessions_of(&self, who: Who) -> Vec<SessionId> {
+        let all = self.sessions.get().map(Vec::as_slice).unwrap_or_default();
+        let (own, others) = all.split_at(self.plan.sessions.min(all.len()));
+        if who == Who::Neighbour { others.to_vec() } else { own.to_vec() }
     }
 
     pub(crate) fn workspace(&self) -> Workspace {
@@ -241,11 +253,10 @@ impl Shared {
         self.weather().calm
     }
 
-    /// Everything works from here on. If two hubs ran at once, both are stopped and one is started: an owner hears of another writer when
-    /// it writes, and the directory's lock keeps two hubs apart; so that is all that is promised of the survivor.
+    /// Everything works from here on. Of hubs that ran at once, the one that is reached stays.
     pub(crate) fn calm(self: &Arc<Self>) {
         let now = Instant::now();
-        let (stray, restarts) = {
+        let stray: Vec<_> = {
             let mut weather = self.weather();
             weather.calm = true;
             weather.full_until = now;
@@ -255,17 +266,11 @@ impl Shared {
             weather.away.clear();
             weather.twice.clear();
             weather.model.clear();
-            let second = |(fault, come): (&Fault, &bool)| *come && fault.trouble == Trouble::SecondHub;
-            let restarts = self.plan.faults.iter().zip(&weather.come).any(second);
             let current = weather.current.as_ref().map(|life| life.incarnation);
-            let stray: Vec<_> = weather.lives.values().filter(|life| restarts || Some(life.incarnation) < current).cloned().collect();
-            (stray, restarts && current.is_some())
+            weather.lives.values().filter(|life| Some(life.incarnation) < current).cloned().collect()
         };
         for life in stray {
             self.kill(&life, 0, false);
-        }
-        if restarts {
-            self.open_hub(0);
         }
         self.note("calm");
     }
@@ -332,7 +337,15 @@ impl Shared {
             }
             Trouble::RestartHub { down_ms } => self.restart_hub(down_ms),
             Trouble::SecondHub => self.open_hub(0),
-            Trouble::KillDevice { down_ms } => self.kill_device(down_ms),
+            Trouble::KillHubs { times, life_ms } => self.kill_hubs(times, life_ms),
+            Trouble::KillDevice { down_ms } => self.kill_device(down_ms, Journal::Whole),
+            Trouble::TearJournal { down_ms } => self.kill_device(down_ms, Journal::Torn),
+            // A call of which nobody has heard that it began is handed out anew to a device that doesn't know it.
+            Trouble::LoseJournal { down_ms } => {
+                let planned = self.checker().logs.values().any(super::check::Log::has_planned);
+                self.kill_device(down_ms, if planned { Journal::Whole } else { Journal::Lost });
+            }
+            Trouble::KillEnd { who, down_ms, forgets } => self.kill_end(who, down_ms, forgets),
             Trouble::Cut(who) => self.cables(who).iter().for_each(|cable| cable.cut()),
             Trouble::HalfOpen(who) => self.cables(who).iter().for_each(|cable| cable.fall_silent()),
             Trouble::Away(who, ms) => {
@@ -364,7 +377,7 @@ impl Shared {
         weather.device_down = false;
     }
 
-    fn kill_device(self: &Arc<Self>, down_ms: u64) {
+    fn kill_device(self: &Arc<Self>, down_ms: u64, journal: Journal) {
         {
             let mut weather = self.weather();
             if weather.device_down {
@@ -376,12 +389,46 @@ impl Shared {
                 device.abort();
             }
         }
-        self.note("the laptop dies");
+        self.note(&format!("the laptop dies, and its journal is {journal:?}"));
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             sleep(Duration::from_millis(down_ms.max(5))).await;
+            if let Err(error) = journal.happens(&shared.journal.join("journal")) {
+                shared.violation(&format!("the journal can't be touched: {error}"));
+            }
             shared.note("the laptop is back");
             shared.start_device();
+        });
+    }
+
+    // Ends.
+
+    pub(crate) fn start_end(self: &Arc<Self>, who: Who, kept: Kept) {
+        let task = tokio::spawn(end::live(Arc::clone(self), who, kept));
+        self.weather().ends.insert(who, task.abort_handle());
+    }
+
+    pub(crate) fn keep(&self, who: Who, kept: Kept) {
+        lock(&self.kept).insert(who, kept);
+    }
+
+    fn kill_end(self: &Arc<Self>, who: Who, down_ms: u64, forgets: bool) {
+        let Some(task) = self.weather().ends.remove(&who) else { return };
+        task.abort();
+        self.weather().kills += 1;
+        lock(&self.ends).entry(who).or_default().busy = true;
+        self.note(&format!("{} dies", who.name()));
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(down_ms.max(5))).await;
+            let Some(mut kept) = lock(&shared.kept).remove(&who) else {
+                return shared.violation(&format!("{} left nothing behind", who.name()));
+            };
+            if forgets {
+                kept.replicas.clear();
+            }
+            shared.note(&format!("{} is back", who.name()));
+            shared.start_end(who, kept);
         });
     }
 
@@ -439,7 +486,7 @@ impl Shared {
         if let Some(said) = said {
             self.note(&format!("hub {} → {} {said}", life.incarnation, who.name()));
         }
-        self.checker().sent(frame, life.incarnation, row);
+        self.checker().sent(self.identity(who).user_id, frame, life.incarnation, row);
     }
 
     pub(crate) fn acked(&self, who: Who, reply: &Reply, says: bool) {
@@ -456,6 +503,26 @@ impl Shared {
             self.note(&format!("log {} {}", stored.seq, String::from_utf8_lossy(&stored.event)));
         }
         self.checker().committed(user, stream, &head, events);
+    }
+}
+
+/// What becomes of a device's journal when it dies.
+#[derive(Clone, Copy, Debug)]
+enum Journal {
+    Whole,
+    /// The record that was being written is cut short.
+    Torn,
+    Lost,
+}
+
+impl Journal {
+    fn happens(self, path: &Path) -> std::io::Result<()> {
+        use std::io::Write as _;
+        match self {
+            Self::Whole => Ok(()),
+            Self::Torn => std::fs::OpenOptions::new().append(true).open(path)?.write_all(b"00000140 0123456789abcdef {\"rec"),
+            Self::Lost => std::fs::remove_file(path),
+        }
     }
 }
 
