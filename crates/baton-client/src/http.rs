@@ -3,9 +3,10 @@
 use crate::lenient::{ReadChange, UnknownChange, read_change, read_error, read_reply, read_view};
 use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
-    AddedUser, Brief, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
+    AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
     InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
-    PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, Trust,
+    PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust,
+    WorkspaceDiff,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -91,6 +92,19 @@ impl Http {
     /// `GET /v1/sessions/{id}/brief`.
     pub async fn brief(&self, id: SessionId) -> Result<Brief, ClientError> {
         self.get(&["sessions", &id.to_string(), "brief"], &[]).await
+    }
+
+    /// `GET /v1/sessions/{id}/diff`: what the agent changed in one task, step or call; by default in the newest task.
+    pub async fn diff(
+        &self,
+        id: SessionId,
+        task: Option<TaskId>,
+        step: Option<&str>,
+        call: Option<CallId>,
+    ) -> Result<WorkspaceDiff, ClientError> {
+        let named = [("task", task.map(|it| it.to_string())), ("step", step.map(str::to_owned)), ("call", call.map(|it| it.to_string()))];
+        let query: Vec<_> = named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        self.get(&["sessions", &id.to_string(), "diff"], &query).await
     }
 
     /// `GET /v1/sessions/{id}/history`; `before` is the `before` of the page before, or a view's `history_before`.

@@ -35,7 +35,7 @@ pub use pending::{Effect, pending};
 pub use policy::may_approve;
 pub use rules::rule_of;
 pub use session::Session;
-pub use slash::commands;
+pub use slash::{NamedWork, commands, named_work};
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.

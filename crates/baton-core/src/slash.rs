@@ -1,10 +1,25 @@
 use baton_proto::{ErrorBody, SlashCommand};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 /// A call that the user asked for word by word.
 pub(crate) struct Literal {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
+    /// Work whose calls are meant; the hub finds them in the log.
+    pub(crate) named: Option<NamedWork>,
+}
+
+/// A task, or one call, and possibly one step of the task's plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedWork {
+    pub id: Uuid,
+    pub step: Option<String>,
+}
+
+/// The work that a message names, where it is a command about work.
+pub fn named_work(text: &str) -> Option<NamedWork> {
+    parse(text.trim())?.ok()?.named
 }
 
 /// The commands that work without a model; the same list on every end (R7).
@@ -19,7 +34,7 @@ pub fn commands() -> Vec<SlashCommand> {
         row("/find", "/find TEXT", "Find text in the workspace's files."),
         row("/replace", "/replace PATH OLD NEW", "Replace a text that occurs once in a file. Quote what has spaces."),
         row("/run", "/run COMMAND [ARGUMENT…]", "Run a command in the workspace's sandbox."),
-        row("/undo", "/undo", "Take the newest recorded change back."),
+        row("/undo", "/undo [TASK [STEP]]", "Take the newest recorded change back, or all that a task or a step of it changed."),
     ]
 }
 
@@ -34,11 +49,11 @@ pub(crate) fn parse(text: &str) -> Option<Result<Literal, ErrorBody>> {
 }
 
 fn read(name: &str, rest: &str) -> Result<Literal, ErrorBody> {
-    let usage = |of: &str| {
+    let usage = |of: &str| -> ErrorBody {
         let usage = commands().into_iter().find(|command| command.name == of).map(|command| command.usage).unwrap_or_default();
         ErrorBody::invalid(format!("That command can't be read. Usage: {usage}"))
     };
-    let literal = |tool: &str, arguments: Value| Ok(Literal { tool: tool.to_owned(), arguments });
+    let literal = |tool: &str, arguments: Value| Ok(Literal { tool: tool.to_owned(), arguments, named: None });
     match name {
         "show" => match split(rest).as_deref() {
             Some([path]) => literal("read_file", json!({"path": path})),
@@ -61,7 +76,16 @@ fn read(name: &str, rest: &str) -> Result<Literal, ErrorBody> {
             _ => Err(usage("/run")),
         },
         "undo" if rest.is_empty() => literal("undo", json!({})),
-        "undo" => Err(usage("/undo")),
+        "undo" => {
+            let words = split(rest).unwrap_or_default();
+            let (id, step) = match words.as_slice() {
+                [id] => (id, None),
+                [id, step] => (id, Some(step.clone())),
+                _ => return Err(usage("/undo")),
+            };
+            let id = id.parse().map_err(|_| usage("/undo"))?;
+            Ok(Literal { tool: "undo".to_owned(), arguments: json!({}), named: Some(NamedWork { id, step }) })
+        }
         other => {
             let known: Vec<_> = commands().into_iter().map(|command| command.name).collect();
             Err(ErrorBody::invalid(format!("There is no command '/{other}'; known are {}.", known.join(", "))))
@@ -101,6 +125,17 @@ mod tests {
             None => "not a command".to_owned(),
             Some(Ok(literal)) => format!("{} {}", literal.tool, literal.arguments),
             Some(Err(error)) => error.code.to_string(),
+        }
+    }
+
+    #[test]
+    fn undo_may_name_a_task_and_a_step() {
+        let id = "0193e3a6-5a00-7000-8000-000000000001";
+        let work = |step: Option<&str>| Some(NamedWork { id: id.parse().unwrap(), step: step.map(str::to_owned) });
+        assert_eq!(named_work(&format!(" /undo {id}")), work(None));
+        assert_eq!(named_work(&format!("/undo {id} 'step 2'")), work(Some("step 2")));
+        for other in ["/undo", "undo", &format!("/undo {id} a b"), &format!("/show {id}")] {
+            assert_eq!(named_work(other), None, "{other}");
         }
     }
 

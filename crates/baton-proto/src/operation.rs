@@ -1,5 +1,5 @@
 use crate::{
-    ApprovalId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, Remember, SessionId, TaskId,
+    ApprovalId, CallId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, Remember, SessionId, TaskId,
     Timestamp, TurnId, WorkspaceId,
 };
 use schemars::JsonSchema;
@@ -34,6 +34,9 @@ pub struct Operation {
     /// The version of the entity that is written, as the end last saw it (H8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_version: Option<u64>,
+    /// The calls that a slash command means by a task or step. The hub looks them up in the log; no end can name them.
+    #[serde(skip)]
+    pub named_calls: Vec<CallId>,
 }
 
 /// What is asked for. Who may ask it: the table in docs/requirements.md.
@@ -248,6 +251,7 @@ impl Operation {
             sent_at: None,
             epoch: None,
             base_version: None,
+            named_calls: Vec::new(),
         }
     }
 
@@ -295,6 +299,7 @@ impl Operation {
             sent_at: raw.sent_at,
             epoch: raw.epoch,
             base_version: raw.base_version,
+            named_calls: Vec::new(),
         })
     }
 

@@ -1,5 +1,6 @@
 use crate::attachments;
 use crate::clock::{Clock, SystemClock};
+use crate::diff::Questions;
 use crate::directory::{Directory, Identity};
 use crate::error::{HubError, told};
 use crate::guarded::Guarded;
@@ -14,8 +15,8 @@ use baton_core::user::UserCommand;
 use baton_core::{Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
-    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
-    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, SessionId, Trust, UserId,
+    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
+    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId, Trust, UserId,
 };
 use baton_store::{Store, StreamId, StreamKind};
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) checks: Arc<Checks>,
     pub(crate) workspaces: Workspaces,
+    pub(crate) questions: Questions,
     sessions: Mutex<Sessions>,
     failure: watch::Sender<Option<String>>,
 }
@@ -202,6 +204,7 @@ impl Hub {
             model: config.model,
             checks: Arc::default(),
             workspaces: Workspaces::default(),
+            questions: Questions::default(),
             sessions: Mutex::default(),
             failure,
         });
@@ -372,6 +375,22 @@ impl Hub {
         if let Err(error) = attachments::look_up(&self.shared, who.user_id, &mut operation).await {
             return Reply::rejected(operation_id, operation.session_id, error);
         }
+        if let Err(error) = self.shared.look_up_calls(who.user_id, &mut operation).await {
+            return Reply::rejected(operation_id, operation.session_id, error);
+        }
+        let made = match self.remember_first(who, &operation).await {
+            Ok(made) => made,
+            Err(error) => return Reply::rejected(operation_id, operation.session_id, error),
+        };
+        let reply = self.submit_to_owner(who, operation, digest).await;
+        if let Some(rule_id) = made.filter(|_| reply.status == ReplyStatus::Rejected) {
+            self.forget_again(who, rule_id).await;
+        }
+        reply
+    }
+
+    async fn submit_to_owner(&self, who: Identity, mut operation: Box<Operation>, digest: Digest) -> Reply {
+        let operation_id = operation.operation_id;
         for _ in 0..3 {
             let handle = match self.owner_for(who, &operation).await {
                 Ok(handle) => handle,

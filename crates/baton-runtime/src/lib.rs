@@ -5,6 +5,7 @@
 
 mod attachments;
 mod clock;
+mod diff;
 mod directory;
 mod error;
 mod fit;
@@ -17,6 +18,7 @@ mod model_call;
 mod owner;
 mod pairing;
 mod reading;
+mod rules;
 mod secret;
 mod subscription;
 mod take_up;
@@ -25,6 +27,7 @@ mod uploads;
 mod workspaces;
 
 pub use clock::{Clock, SystemClock};
+pub use diff::DiffOf;
 pub use directory::Identity;
 pub use error::HubError;
 pub use hub::{Hub, HubConfig};

@@ -241,6 +241,7 @@ impl Link {
                 self.command(session_id, Command::Probed { call_id, attempt, device, finding }, None).await;
             }
             ClientFrame::WorkspaceChanged { workspace } => self.workspace_changed(workspace).await?,
+            ClientFrame::ChangesShown { question, changes } => self.shared.questions.answered(device, question, *changes),
         }
         Ok(())
     }

@@ -42,6 +42,10 @@ pub(crate) enum Command {
     Show(Show),
     /// Print a session's events.
     Events(Events),
+    /// Show what the agent changed in the workspace, in a task or a step of it.
+    Diff(OfWork),
+    /// Take back what the agent changed in a task or a step of it: all of it or nothing. What you changed since stays.
+    Undo(Undo),
     /// Allow a call that waits for approval, once or from now on.
     Approve(Approve),
     /// Refuse a call that waits for approval.
@@ -229,6 +233,27 @@ pub(crate) struct Send {
     /// Follow until the agent rests or waits for you.
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Confirm what asked for an extra confirmation.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OfWork {
+    /// The task, by its id or the end of it. Default: the newest of the session.
+    pub(crate) task: Option<String>,
+    /// The session. Default: the newest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// A step of the task's plan.
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Undo {
+    #[command(flatten)]
+    pub(crate) work: OfWork,
     /// Confirm what asked for an extra confirmation.
     #[arg(long)]
     pub(crate) confirm: bool,

@@ -48,6 +48,8 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Send(send) => commands::send::run(send, profile, &out).await,
         Command::Show(show) => commands::show::run(show, profile, &out).await,
         Command::Events(events) => commands::events::run(events, profile, &out).await,
+        Command::Diff(work) => commands::diff::run(work, profile, &out).await,
+        Command::Undo(undo) => commands::undo::run(undo, profile, &out).await,
         Command::Approve(approve) => commands::approve::approve(approve, profile, &out).await,
         Command::Reject(reject) => commands::approve::reject(reject, profile, &out).await,
         Command::Rules(rules) => commands::rules::run(rules, profile, &out).await,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use baton_client::Http;
 use baton_proto::{
     ApprovalEntity, ApprovalState, EntityView, ErrorCode, Intent, Operation, OperationId, QuestionEntity, Reply, ReplyStatus,
-    SessionEntity, SessionId, SessionSummary, SessionView,
+    SessionEntity, SessionId, SessionSummary, SessionView, TaskId,
 };
 use uuid::Uuid;
 
@@ -44,6 +44,39 @@ pub(crate) fn entity(view: &SessionView) -> Result<&SessionEntity, Failure> {
             _ => None,
         })
         .ok_or_else(|| Failure::failed("The hub's view of the session has no session in it.", "Are hub and terminal of the same version?"))
+}
+
+/// A session that is named, or the newest.
+pub(crate) async fn session_or_newest(http: &Http, named: Option<&str>) -> Result<SessionId, Failure> {
+    session(http, named.unwrap_or("latest")).await
+}
+
+/// A task of a session, by its whole id or by the end of it.
+pub(crate) fn task(view: &SessionView, named: &str) -> Result<TaskId, Failure> {
+    if let Ok(id) = named.parse() {
+        return Ok(id);
+    }
+    let tasks = tasks(view);
+    let matching: Vec<_> = tasks.iter().filter(|id| matches(&id.to_string(), named)).collect();
+    match matching.as_slice() {
+        [one] => Ok(**one),
+        [] => Err(Failure::usage(format!("No task's id ends with '{named}' in that session."), "`baton show SESSION --json` lists them.")),
+        _ => Err(Failure::usage(format!("More than one task's id ends with '{named}'."), "Give more of it.")),
+    }
+}
+
+/// The tasks of a session, the newest last.
+pub(crate) fn tasks(view: &SessionView) -> Vec<TaskId> {
+    let mut tasks: Vec<_> = view
+        .entities
+        .iter()
+        .filter_map(|entity| match entity {
+            EntityView::Task(task) => Some(task.id),
+            _ => None,
+        })
+        .collect();
+    tasks.sort_unstable();
+    tasks
 }
 
 /// An open approval with its session. One that is closed is named as such, so that the hub can say what became of it.

@@ -121,7 +121,7 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
         Intent::NewSession { .. } => {}
         Intent::Say { text, selection, attachments, delivery } => {
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
-            let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments };
+            let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments, named_calls: &operation.named_calls };
             say::say(&mut draft, sender, &said, *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {

@@ -5,9 +5,10 @@ use crate::draft::Draft;
 use crate::slash::{self, Literal};
 use crate::words;
 use baton_proto::{
-    Attachment, CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
+    Attachment, CallId, CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
     Selection, SessionEvent, TaskId, Trust, TurnId, TurnState, WorkspaceId,
 };
+use serde_json::json;
 
 /// Tasks of a session that haven't ended, at most: its state stays small whatever is asked of it.
 const MAX_OPEN_TASKS: usize = 40;
@@ -69,11 +70,13 @@ pub(super) struct Said<'a> {
     pub(super) text: &'a str,
     pub(super) selection: Option<&'a Selection>,
     pub(super) attachments: &'a [Attachment],
+    /// The calls that a slash command means by a task or step.
+    pub(super) named_calls: &'a [CallId],
 }
 
 impl<'a> Said<'a> {
     const fn words(text: &'a str) -> Self {
-        Self { text, selection: None, attachments: &[] }
+        Self { text, selection: None, attachments: &[], named_calls: &[] }
     }
 
     /// What it is about, for a task that begins with it.
@@ -120,7 +123,7 @@ pub(super) fn say(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>,
         if !said.attachments.is_empty() {
             return Err(ErrorBody::invalid("A slash command takes no attachments."));
         }
-        return literal_request(draft, sender, text, literal?);
+        return literal_request(draft, sender, said, literal?);
     }
     if draft.at.model.is_none() {
         return Err(ErrorBody::new(
@@ -337,7 +340,8 @@ fn steer(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, said: &S
 }
 
 /// A slash command: one call, asked for word by word (R7).
-fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, literal: Literal) -> Result<(), ErrorBody> {
+fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>, literal: Literal) -> Result<(), ErrorBody> {
+    let text = said.text;
     if draft.state.open_turn().is_some() {
         return Err(ErrorBody::new(
             ErrorCode::IllegalTransition,
@@ -360,6 +364,17 @@ fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, lit
             "Bring it back, then send again.",
         ));
     }
+    let arguments = match &literal.named {
+        None => literal.arguments,
+        Some(_) if said.named_calls.is_empty() => {
+            return Err(ErrorBody::new(
+                ErrorCode::NotFound,
+                "No call of that task or step could have changed anything, or this session has no such task.",
+                "Name a task of this session by its whole id; 'baton diff' shows what it changed.",
+            ));
+        }
+        Some(_) => json!({"call_ids": said.named_calls}),
+    };
     entitle(draft, text);
     let turn_id = draft.at.ids.fresh();
     add_message(draft, sender, Some(turn_id), None, &Said::words(text));
@@ -369,7 +384,7 @@ fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, text: &str, lit
         &Proposal {
             call_id: draft.at.ids.fresh(),
             tool: literal.tool,
-            arguments: literal.arguments,
+            arguments,
             origin: CallOrigin::User,
             turn_id,
             task_id: None,

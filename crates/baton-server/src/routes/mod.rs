@@ -1,6 +1,7 @@
 //! Every route, in one table that also builds the router, so that none is forgotten when it is asked which need a token (S1).
 
 mod devices;
+mod diff;
 mod health;
 mod hub;
 mod import;
@@ -84,6 +85,7 @@ fn table() -> Vec<Route> {
         route("GET", "/v1/sessions/{session}/snapshot", Private, get(sessions::snapshot)),
         route("GET", "/v1/sessions/{session}/brief", Private, get(sessions::brief)),
         route("GET", "/v1/sessions/{session}/history", Private, get(sessions::history)),
+        route("GET", "/v1/sessions/{session}/diff", Private, get(diff::diff)),
         route("GET", "/v1/sessions/{session}/events", Private, get(sessions::events)),
         route("OPTIONS", "/v1/uploads", Private, options(uploads::options)),
         route("POST", "/v1/uploads", Private, post(uploads::begin)),

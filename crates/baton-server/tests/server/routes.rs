@@ -48,6 +48,7 @@ fn the_public_routes_are_these_and_no_others() {
       GET    /v1/sessions/{session}/snapshot
       GET    /v1/sessions/{session}/brief
       GET    /v1/sessions/{session}/history
+      GET    /v1/sessions/{session}/diff
       GET    /v1/sessions/{session}/events
       OPTIONS /v1/uploads
       POST   /v1/uploads
