@@ -57,6 +57,16 @@ const inView = (locator) => locator.evaluate((element) => {
   return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth && element.contains(there);
 });
 
+/** The operations that a page sends from its next load on. */
+function framesOf(page) {
+  const frames = [];
+  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => {
+    const frame = JSON.parse(String(payload));
+    if (frame.type === "op") frames.push(frame);
+  }));
+  return frames;
+}
+
 test("axe finds nothing serious in any main state, in either scheme", { skip }, async () => {
   const approval = await session("Round the search button to 8px");
   const danger = await session("Delete the old page");
@@ -192,12 +202,30 @@ test("a dangerous card has the refusal first, and what is allowed is asked twice
   await card(page).getByTestId("approve").click();
   await card(page).getByTestId("confirm-yes").waitFor();
   await card(page).getByTestId("confirm-no").click();
-  // To say what should be done instead stops this call.
+  // What is dangerous can't be remembered, and a refusal may say what should be done instead.
+  assert.equal(await card(page).getByTestId("remember").count(), 0);
+  const sent = framesOf(page);
+  await page.reload();
   await card(page).getByTestId("reject-explain").click();
   await page.getByTestId("reject-why").fill("Keep it for now");
   await page.getByTestId("reject-because").click();
-  await page.locator("[data-testid=approval][data-state=voided]").waitFor();
-  await page.getByTestId("message").filter({ hasText: "Keep it for now" }).waitFor();
+  await page.locator("[data-testid=approval][data-state=rejected]").waitFor();
+  assert.equal(sent.find((frame) => frame.intent === "confirm").payload.reason, "Keep it for now");
+  await done(page);
+});
+
+test("an approval is remembered for what was chosen, and by no single slip of a key", { skip }, async () => {
+  const page = await at(await session("Count the lines"));
+  const sent = framesOf(page);
+  await page.reload();
+  await card(page).waitFor();
+  await page.locator("body").press("a");
+  await card(page).getByTestId("remember-choice").waitFor();
+  assert.equal(sent.filter((frame) => frame.intent === "confirm").length, 0);
+  await page.getByTestId("remember-pattern").selectOption({ label: "Commands that begin with: touch" });
+  await page.getByTestId("remember-task").click();
+  await page.locator("[data-testid=approval][data-state=approved]").waitFor();
+  assert.deepEqual(sent.find((frame) => frame.intent === "confirm").payload.remember, { scope: "task", prefix_words: 1 });
   await done(page);
 });
 

@@ -28,6 +28,7 @@ export function letLettersAct(act: boolean): void {
 export const KEYS = [
   ["y", "key_yes"],
   ["n", "key_no"],
+  ["a", "key_always"],
   ["w", "key_next_waiting"],
   ["j / k", "key_move"],
   ["c", "key_compose"],
@@ -93,6 +94,9 @@ function act(key: string, { client, route, showDevices }: Actions): boolean {
       return answer(["confirm-yes", "approve"]);
     case "n":
       return answer(["confirm-no", "reject"]);
+    // The first opens the choice, the second takes its widest: nothing is remembered by one slip.
+    case "a":
+      return answer(["remember-always", "remember"]);
     case "c":
       return focus("[data-testid=composer]");
     case "/": {

@@ -20,6 +20,8 @@ import type {
   Trust,
 } from "./types.ts";
 
+import type { Rule } from "./rules.ts";
+
 /** What the hub refused, in a code for programs and two sentences for people. */
 export class HubError extends Error {
   readonly code: ErrorCode | "unreachable";
@@ -73,6 +75,12 @@ export class Hub {
   }
   async devices(): Promise<DeviceView[]> {
     return (await this.#call<{ devices: DeviceView[] }>("GET", "/v1/devices")).devices;
+  }
+  async rules(): Promise<Rule[]> {
+    return (await this.#call<{ rules: Rule[] }>("GET", "/v1/rules")).rules;
+  }
+  removeRule(ruleId: string): Promise<unknown> {
+    return this.#call("DELETE", `/v1/rules/${encodeURIComponent(ruleId)}`);
   }
   patchDevice(deviceId: string, patch: DevicePatch): Promise<unknown> {
     return this.#call("PATCH", `/v1/devices/${encodeURIComponent(deviceId)}`, patch);

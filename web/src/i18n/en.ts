@@ -330,6 +330,18 @@ export const en = {
   key_stop: "Stop what is running",
   key_help: "This help",
 
+  approve_remember: "Approve and remember …",
+  remember_what: "What to allow without asking",
+  remember_exact: "Exactly this",
+  remember_prefix: "Commands that begin with: {words}",
+  remember_task: "For this task",
+  remember_always: "Always",
+  key_always: "Remember its approval: choose, then again for always",
+  rules: "Remembered approvals",
+  rules_by: "by {name}",
+  rules_task: "for one task",
+  rules_remove: "Ask again",
+
   error_generic: "That didn't work",
 } as const;
 

@@ -332,5 +332,17 @@ export const zh: Words = {
   key_stop: "停止正在运行的",
   key_help: "本帮助",
 
+  approve_remember: "批准并记住……",
+  remember_what: "以后无需询问即可执行",
+  remember_exact: "仅这一项",
+  remember_prefix: "以此开头的命令：{words}",
+  remember_task: "本任务内",
+  remember_always: "始终",
+  key_always: "记住批准：先选择，再按一次即始终",
+  rules: "已记住的批准",
+  rules_by: "由{name}",
+  rules_task: "仅限一个任务",
+  rules_remove: "重新询问",
+
   error_generic: "未能完成",
 };

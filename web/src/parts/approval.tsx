@@ -1,5 +1,5 @@
 /** The card on which the user allows or refuses a call: exactly what, where, how risky and why. */
-import { makeVisible, type ApprovalEntity, type OutboxEntry, type Sender } from "@baton/sdk";
+import { makeVisible, type ApprovalEntity, type OutboxEntry, type Remember, type Sender } from "@baton/sdk";
 import { useContext, useMemo, useState, type FormEvent } from "react";
 import { findDevice, SessionContext, useClient, useWords } from "../context.tsx";
 import { clock, deviceName } from "../format.ts";
@@ -80,20 +80,16 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
   const client = useClient();
   const { t } = useWords();
   const sessionId = useContext(SessionContext);
-  const [explains, setExplains] = useState(false);
+  const [opens, setOpens] = useState<"reason" | "remember" | null>(null);
   const [why, setWhy] = useState("");
-  const only = (client.state(sessionId).session?.waiting ?? 0) <= 1;
-  const decide = (decision: "approve" | "reject") => {
-    const ask = () => client.outbox.add({ intent: "confirm", payload: { approval_id: approval.id, decision } }, { sessionId });
+  const decide = (decision: "approve" | "reject", more: { reason?: string; remember?: Remember } = {}) => {
+    const ask = () => client.outbox.add({ intent: "confirm", payload: { approval_id: approval.id, decision, ...more } }, { sessionId });
     // A refused earlier answer is in the way of nothing: it is replaced.
     return entry ? client.outbox.discard(entry.operation.operation_id).then(ask) : ask();
   };
-  /** New words void what waits: the call isn't run, and the model reads them next. */
-  const refuse = async (event: FormEvent) => {
+  const refuse = (event: FormEvent) => {
     event.preventDefault();
-    if (why.trim() === "") return;
-    setExplains(false);
-    await client.ask({ intent: "say", payload: { text: why.trim(), delivery: "steer" } }, sessionId);
+    if (why.trim() !== "") void decide("reject", { reason: why.trim() });
   };
   if (entry?.state === "unconfirmed") {
     const id = entry.operation.operation_id;
@@ -119,16 +115,19 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
       {t("reject")}
     </button>
   );
-  if (explains && !pending) {
+  if (opens === "remember" && !pending) {
+    return <RememberChoice approval={approval} onChoose={(remember) => void decide("approve", { remember })} onCancel={() => setOpens(null)} />;
+  }
+  if (opens === "reason" && !pending) {
     return (
-      <form className="again" onSubmit={(event) => void refuse(event)}>
+      <form className="again" onSubmit={refuse}>
         <label>
           <span className="quiet small">{t("reject_why")}</span>
           <input value={why} autoFocus data-testid="reject-why" enterKeyHint="send" maxLength={2_000} onChange={(event) => setWhy(event.target.value)} />
         </label>
         <div className="card-actions">
           <button type="submit" className="primary" data-testid="reject-because" disabled={why.trim() === ""}>{t("reject_send")}</button>
-          <button type="button" onClick={() => setExplains(false)}>{t("cancel")}</button>
+          <button type="button" onClick={() => setOpens(null)}>{t("cancel")}</button>
         </div>
       </form>
     );
@@ -140,14 +139,53 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
       <div className="card-actions">
         {/* What can't be taken back isn't the first thing under a thumb or a key. */}
         {dangerous ? [reject, approve] : [approve, reject]}
-        {/* Words would void other cards too: with several, each is answered alone. */}
-        {only && (
-          <button type="button" className="quiet-button because" data-testid="reject-explain" disabled={pending} onClick={() => setExplains(true)}>
+        <span className="more-choices">
+          {/* What is dangerous is asked about each time. */}
+          {!dangerous && approval.binding.device_id && (
+            <button type="button" className="quiet-button" data-testid="remember" disabled={pending || unread} aria-keyshortcuts="a" onClick={() => setOpens("remember")}>
+              {t("approve_remember")}
+            </button>
+          )}
+          <button type="button" className="quiet-button" data-testid="reject-explain" disabled={pending} onClick={() => setOpens("reason")}>
             {t("reject_because")}
           </button>
-        )}
+        </span>
       </div>
       {pending && <p className="meta" role="status">{t(entry.state === "sent" ? "approval_sending" : "approval_waiting_link")}</p>}
     </>
+  );
+}
+
+/** How many of a command's first words may stand for what is like it. */
+const MOST_WORDS = 4;
+
+/** What is allowed from now on without asking: for this task or always, exactly this or commands that begin like it. */
+function RememberChoice({ approval, onChoose, onCancel }: { approval: ApprovalEntity; onChoose: (remember: Remember) => void; onCancel: () => void }) {
+  const { t } = useWords();
+  const [words, setWords] = useState(0);
+  const argv = (approval.arguments as { argv?: unknown } | null)?.argv;
+  const command = Array.isArray(argv) ? argv.filter((word) => typeof word === "string") : [];
+  const choose = (scope: Remember["scope"]) => onChoose({ scope, ...(words > 0 ? { prefix_words: words } : {}) });
+  return (
+    <div className="again" data-testid="remember-choice">
+      {command.length > 1 ? (
+        <label>
+          <span className="quiet small">{t("remember_what")}</span>
+          <select value={words} data-testid="remember-pattern" onChange={(event) => setWords(Number(event.target.value))}>
+            <option value={0}>{t("remember_exact")}</option>
+            {Array.from({ length: Math.min(MOST_WORDS, command.length - 1) }, (_, index) => command.length - 1 - index)
+              .filter((count) => count <= MOST_WORDS)
+              .map((count) => <option key={count} value={count}>{t("remember_prefix", { words: makeVisible(command.slice(0, count).join(" ")) })}</option>)}
+          </select>
+        </label>
+      ) : (
+        <p className="quiet small">{t("remember_exact")}</p>
+      )}
+      <div className="card-actions">
+        {approval.binding.task_id && <button type="button" className="primary" data-testid="remember-task" onClick={() => choose("task")}>{t("remember_task")}</button>}
+        <button type="button" data-testid="remember-always" onClick={() => choose("always")}>{t("remember_always")}</button>
+        <button type="button" className="quiet-button" onClick={onCancel}>{t("cancel")}</button>
+      </div>
+    </div>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { Icon } from "../parts/icons.tsx";
+import { Rules } from "../parts/rules.tsx";
 import { Scan } from "../parts/scan.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
 
@@ -40,6 +41,7 @@ export function Devices({ code, onClose }: { code: string | null; onClose: () =>
             <Device key={device.device_id} device={device} mayManage={own?.trust === "trusted"} onError={setError} />
           ))}
         </ul>}
+        {!approving && <Rules />}
         {own?.trust === "trusted" && <ApproveDevice scanned={code} open={approving} setOpen={setApproving} />}
         {own && own.trust !== "trusted" && approving && <p className="quiet">{t("approve_device_trusted_only")}</p>}
       </div>

@@ -1,6 +1,6 @@
 /** The sessions, what needs the user first, and the way to begin a new one. */
 import { HubError, makeVisible, type SessionSummary } from "@baton/sdk";
-import { useState } from "react";
+import { createContext, useContext, useState } from "react";
 import { findDevice, useBoard, useClient, useNow, useWords } from "../context.tsx";
 import { ago, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
@@ -11,6 +11,8 @@ import { asHubError, Trouble } from "../parts/trouble.tsx";
 import { toSession } from "../route.ts";
 import { COLUMNS, EVERYTHING, isFiltered, matches, projectsOf, standingOf, type Filter, type Standing } from "../sessions.ts";
 
+const NowContext = createContext(0);
+
 /** With fewer sessions than this there is nothing to look for. */
 const FILTER_FROM = 5;
 
@@ -18,6 +20,7 @@ export function Home({ open }: { open: string | null }) {
   const client = useClient();
   const { t } = useWords();
   const board = useBoard();
+  const now = useNow();
   const [filter, setFilter] = useState(EVERYTHING);
   const all = [...(client.sessions ?? [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
   const sessions = all.filter((session) => matches(session, filter));
@@ -25,6 +28,7 @@ export function Home({ open }: { open: string | null }) {
   const others = sessions.filter((session) => standingOf(session) !== "needs_you");
   const filtered = isFiltered(filter);
   return (
+    <NowContext value={now}>
     <nav className="home" aria-label={t("sessions")} data-board={board}>
       <ModelBanner />
       {(all.length >= FILTER_FROM || filtered) && <Filters filter={filter} onChange={setFilter} />}
@@ -66,6 +70,7 @@ export function Home({ open }: { open: string | null }) {
       )}
       {client.sessionsBefore !== null && <More />}
     </nav>
+    </NowContext>
   );
 }
 
@@ -165,7 +170,7 @@ function Group({ name, title, sessions, open, always = false }: { name: string; 
 function Item({ session, open }: { session: SessionSummary; open: boolean }) {
   const client = useClient();
   const { t, language } = useWords();
-  const now = useNow();
+  const now = useContext(NowContext);
   const standing = standingOf(session);
   const holder = findDevice(client, session.holder);
   const words = session.waiting > 0 ? t("waiting_count", { count: session.waiting }) : t(`standing_${standing}`);
