@@ -3,7 +3,8 @@
 use anyhow::Result;
 use baton_core::{STATE_FORMAT, Session, summary, upserts};
 use baton_proto::{
-    Actor, Event, EventBody, Lane, Language, MessageId, ModelCallId, ModelCause, Role, SessionEvent, SessionId, TurnId, Usage, UserId,
+    Actor, DeviceId, Event, EventBody, Lane, Language, MessageId, ModelCallId, ModelCause, Role, SessionEvent, SessionId, TurnId, Usage,
+    UserId,
 };
 use baton_store::{Append, EventRow, HeadWrite, StateCache, Store, StreamId, StreamKind};
 use uuid::Uuid;
@@ -17,7 +18,7 @@ const EXCHANGE: usize = 5;
 
 /// Writes a session of exactly that many events, and returns its state. It rests where the number is one more than a multiple of [`EXCHANGE`];
 /// else its last turn is open, and a hub that opens it goes on with it.
-pub(super) async fn write(store: &dyn Store, user: UserId, events: usize) -> Result<Session> {
+pub(super) async fn write(store: &dyn Store, user: UserId, holder: Option<DeviceId>, events: usize) -> Result<Session> {
     let mut state = Session::empty(SessionId(Uuid::now_v7()));
     let mut exchange = Exchange::new();
     let mut written = 0;
@@ -25,7 +26,7 @@ pub(super) async fn write(store: &dyn Store, user: UserId, events: usize) -> Res
         let expected_seq = state.seq;
         let mut rows = Vec::new();
         while written < events && rows.len() < PIECE {
-            let body = if written == 0 { created(user) } else { exchange.next(written) };
+            let body = if written == 0 { created(user, holder) } else { exchange.next(written) };
             let event = Event {
                 at: baton_runtime::Clock::now(&baton_runtime::SystemClock),
                 lane: Lane::default(),
@@ -69,13 +70,13 @@ fn stream(state: &Session) -> StreamId {
     StreamId { kind: StreamKind::Session, id: state.id.0 }
 }
 
-fn created(user_id: UserId) -> SessionEvent {
+fn created(user_id: UserId, holder: Option<DeviceId>) -> SessionEvent {
     SessionEvent::SessionCreated {
         user_id,
         title: "A long conversation".to_owned(),
         language: Language::En,
         workspace: None,
-        holder: None,
+        holder,
         epoch: 1,
     }
 }

@@ -1,11 +1,16 @@
 //! Measurements, each with its yardstick taken in the same run (docs: "How fast, and how it is measured"). One JSON object a line goes to
 //! standard output; what is for people goes to standard error.
 
+mod cut;
+pub mod fanout;
 pub mod faults;
+pub mod hub_process;
 pub mod list;
 mod logs;
 pub mod open;
+pub mod reconnect;
 pub mod steps;
+mod timed;
 
 use anyhow::Result;
 use baton_proto::{Capabilities, ClientType, InvitationClaim, Trust};

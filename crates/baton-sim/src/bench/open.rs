@@ -19,7 +19,7 @@ pub async fn run() -> Result<Vec<Figure>> {
     let (store, hub, who) = opened(&data).await?;
     let mut states = Vec::new();
     for events in EVENTS {
-        states.push(logs::write(store.as_ref(), who.user_id, events).await?);
+        states.push(logs::write(store.as_ref(), who.user_id, None, events).await?);
     }
     hub.shut_down("The bench goes on.").await;
     drop((store, hub));

@@ -4,7 +4,7 @@
 //! with rows of the same sizes; bare SQLite with the same three statements, sizes and steps a commit as the hub's store had; and bare
 //! SQLite that has a step of every session in each commit, as if nobody were ever waited for.
 
-use super::{Figure, opened, owner, percentile, rounded};
+use super::{Figure, logs, opened, owner, percentile, rounded};
 use anyhow::{Context as _, Result, bail};
 use baton_proto::{Digest, Intent, Operation, OperationId, ReplyStatus, SessionId, Timestamp, UserId};
 use baton_runtime::{Hub, HubConfig, Identity};
@@ -271,25 +271,28 @@ fn append(user: UserId, stream: StreamId, expected_seq: u64, fence: u64, sizes: 
     }
 }
 
-/// Steps that one session takes before what a step writes is measured again.
-const STRETCH: usize = 1000;
+/// Events of one session before what a step writes is measured, and steps over which it is.
+const HISTORIES: [usize; 3] = [11, 1_001, 10_001];
+const STRETCH: usize = 512;
 
 /// What a step of a lone session adds to the log and to the database, early and late in its history (C40): flat, or it would be no log.
 #[allow(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^52")]
 async fn written_by_a_step() -> Result<Vec<Figure>> {
-    let directory = tempfile::tempdir()?;
-    let data = directory.path().join("hub");
     let mut figures = Vec::new();
     let mut first = None;
-    let mut begun = None;
-    for stretch in 1..=5_usize {
-        let (store, hub, terminal) = opened(&data).await?;
-        // The terminal that opened the session holds it.
-        let (who, id) = match begun {
-            Some(begun) => begun,
-            None => *begun.insert((terminal, open_session(&hub, terminal).await?)),
-        };
-        step(&hub, who, id).await?;
+    for history in HISTORIES {
+        let directory = tempfile::tempdir()?;
+        let data = directory.path().join("hub");
+        let (store, hub, who) = opened(&data).await?;
+        let state = logs::write(store.as_ref(), who.user_id, Some(who.device_id), history).await?;
+        logs::cache(store.as_ref(), &state).await?;
+        let id = state.id;
+        let sizes = sizes(&hub, &store, who, id).await?;
+        hub.shut_down("The bench goes on.").await;
+        drop((store, hub));
+
+        let store = SqliteStore::open(&data)?;
+        let hub = Hub::open(Arc::clone(&store) as Arc<dyn Store>, HubConfig::new("bench", None)).await?;
         let (before, stored) = (store.figures(), std::fs::metadata(data.join("baton.db"))?.len());
         for _ in 0..STRETCH {
             step(&hub, who, id).await?;
@@ -298,9 +301,9 @@ async fn written_by_a_step() -> Result<Vec<Figure>> {
         // Closing moves all of the log into the database, so its size tells what was kept.
         hub.shut_down("The bench is over.").await;
         let kept = (std::fs::metadata(data.join("baton.db"))?.len() as f64 - stored as f64) / STRETCH as f64;
+        let payload = sizes.event + sizes.operation + sizes.summary;
         eprintln!(
-            "steps: after {:>4} steps of one session, a step adds {logged:.0} bytes to the log, and {kept:.0} to the database",
-            stretch * STRETCH
+            "steps: after {history:>5} events, a step of {payload} bytes adds {logged:.0} bytes to the log, and {kept:.0} to the database"
         );
         let (early_logged, early_kept) = *first.get_or_insert((logged, kept));
         for (figure, value, early) in [("logged_bytes_a_step", logged, early_logged), ("stored_bytes_a_step", kept, early_kept)] {
@@ -312,8 +315,11 @@ async fn written_by_a_step() -> Result<Vec<Figure>> {
                 n: STRETCH,
                 p50: value,
                 p99: value,
-                conditions: json!({"sessions": 1, "history": stretch * STRETCH, "text_bytes": TEXT_BYTES, "page_bytes": 4096}),
-                baseline: json!({"name": "the first steps of the same session", "value": rounded(early)}),
+                conditions: json!({
+                    "sessions": 1, "history": history, "text_bytes": TEXT_BYTES, "event_bytes": sizes.event,
+                    "operation_bytes": sizes.operation, "summary_bytes": sizes.summary,
+                }),
+                baseline: json!({"name": "after 11 events", "value": rounded(early), "ratio": rounded(value / early)}),
             });
         }
     }

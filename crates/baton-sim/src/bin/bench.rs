@@ -1,12 +1,17 @@
 //! `cargo xtask bench [NAME] [--seconds S] [--first SEED] [--seeds N]`: lists the benches, or runs one.
 
-use anyhow::{Result, bail};
-use baton_sim::bench::{faults, list, open, steps};
+use anyhow::{Context as _, Result, bail};
+use baton_sim::bench::{fanout, faults, hub_process, list, open, reconnect, steps};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next();
+    if name.as_deref() == Some("hub") {
+        // What a bench starts for itself.
+        let wanted = arguments.next().context("the hub of a bench is told what it is to be like")?;
+        return hub_process::run(serde_json::from_str(&wanted)?).await;
+    }
     let mut seconds = 1.0;
     let (mut first, mut seeds) = (0, 1000);
     while let Some(argument) = arguments.next() {
@@ -17,13 +22,26 @@ async fn main() -> Result<()> {
             _ => bail!("usage: bench [NAME] [--seconds S] [--first SEED] [--seeds N], S above 0 and at most 600"),
         }
     }
+    let mut fine = true;
     let figures = match name.as_deref() {
         None => {
+            eprintln!(
+                "fanout  50 sessions of 5 devices over real sockets: from an operation to its event on the last; memory of an idle device"
+            );
             eprintln!("faults  seeded worlds in which everything goes wrong: how many lose, double or strand anything");
             eprintln!("list    5,000 sessions, one of them very long: a page, the whole list, and the start of a hub that has them");
             eprintln!("open    a session of 100 to 100,000 events, with its cached state and without");
+            eprintln!(
+                "reconnect  reconnections (--seeds N) at random instants of a busy task: gaps, repeats, and the time to be caught up"
+            );
             eprintln!("steps   durable steps a second: decided, appended with the operation's id, committed, answered; beside bare SQLite");
             return Ok(());
+        }
+        Some("fanout") => fanout::run(seconds).await?,
+        Some("reconnect") => {
+            let (figures, complete) = reconnect::run(first, seeds).await?;
+            fine = complete;
+            figures
         }
         Some("list") => list::run().await?,
         Some("open") => open::run().await?,
@@ -34,6 +52,9 @@ async fn main() -> Result<()> {
     let mut out = std::io::stdout().lock();
     for figure in figures {
         std::io::Write::write_all(&mut out, format!("{}\n", figure.line()).as_bytes())?;
+    }
+    if !fine {
+        bail!("a change was missed, came twice, or isn't what the log says");
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use anyhow::{Context as _, Result};
 use baton_proto::{Capabilities, ClientType, Intent, InvitationClaim, Operation, Trust};
 use baton_runtime::{Hub, Identity};
 use plan::TROUBLED_MS;
-use seeded::Seeded;
+pub(crate) use seeded::Seeded;
 use shared::Shared;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
