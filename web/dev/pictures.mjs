@@ -5,7 +5,7 @@ import { FILES, SCRIPT } from "../e2e/scenes.mjs";
 
 const [directory = "/tmp/pictures", ...only] = process.argv.slice(2);
 mkdirSync(directory, { recursive: true });
-const SIZES = { small: [320, 568], phone: [390, 844], tablet: [820, 1180], desk: [1440, 900] };
+const SIZES = { small: [320, 568], phone: [390, 844], tablet: [820, 1180], desk: [1440, 900], zoom: [720, 450], land: [1180, 820] };
 const SCHEMES = (process.env.SCHEMES ?? "light,dark").split(",");
 const hub = await Hub.start({ script: SCRIPT, files: FILES, git: true });
 const browser = await launch();
@@ -51,13 +51,13 @@ try {
   sessions.approval = made.session_id;
 
   const problems = [];
-  const devices = { small: phone, phone, tablet, desk };
+  const devices = { zoom: desk, land: tablet, small: phone, phone, tablet, desk };
   async function picture(name, { hash = "", locale = "en-US", act, sizes = ["phone", "tablet", "desk"], paired = true } = {}) {
     for (const size of sizes) {
       for (const scheme of SCHEMES) {
         const label = `${name}-${size}-${scheme}`;
         if (only.length > 0 && !only.some((each) => label.includes(each))) continue;
-        const own = await context(browser, hub, { ...(paired ? { cookie: devices[size] } : {}), size: SIZES[size], touch: size !== "desk", colorScheme: scheme, locale });
+        const own = await context(browser, hub, { ...(paired ? { cookie: devices[size] } : {}), size: SIZES[size], touch: !["desk", "zoom"].includes(size), colorScheme: scheme, locale });
         let page;
         if (paired) {
           page = await open(own, hub, hash);
@@ -72,7 +72,7 @@ try {
         await page.waitForTimeout(350);
         const wide = await page.evaluate((width) => [...document.querySelectorAll("body *")].filter((each) => each.checkVisibility() && each.getBoundingClientRect().right > width + 1).map((each) => String(each.className || each.tagName)), SIZES[size][0]);
         if (wide.length > 0) problems.push(`${label}: beyond the right edge: ${[...new Set(wide)].slice(0, 4).join(", ")}`);
-        if (size !== "desk") {
+        if (!["desk", "zoom"].includes(size)) {
           const little = await page.evaluate(() => [...document.querySelectorAll("button, a[href], summary, input, select, textarea")]
             .filter((each) => each.checkVisibility() && !each.closest(".rich") && each.getBoundingClientRect().height > 0 && (each.getBoundingClientRect().height < 43.5 || each.getBoundingClientRect().width < 43.5))
             .map((each) => `${each.className || each.tagName} ${Math.round(each.getBoundingClientRect().width)}×${Math.round(each.getBoundingClientRect().height)}`));
@@ -88,6 +88,10 @@ try {
   const all = ["small", "phone", "tablet", "desk"];
   await picture("home", { sizes: all });
   await picture("approval", { ...at("approval"), sizes: all });
+  await picture("approval", { ...at("approval"), sizes: ["zoom", "land"] });
+  await picture("home", { sizes: ["zoom", "land"] });
+  await picture("remember", { ...at("approval"), sizes: ["small", "phone", "desk"], act: (page) => page.getByTestId("remember").click() });
+  await picture("help", { sizes: ["desk"], act: (page) => page.getByTestId("keys").click() });
   await picture("done", at("done"));
   await picture("question", at("question"));
   await picture("danger", { ...at("danger"), sizes: all });

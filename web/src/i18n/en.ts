@@ -296,7 +296,7 @@ export const en = {
   holder_away: "{name} holds this; offline.",
   continue_here: "Continue here",
   approval_asked_by: "Asked from",
-  reject_because: "Reject, and say why …",
+  reject_because: "Say why not …",
   reject_why: "What should it do instead?",
   reject_send: "Reject and tell it",
   not_kept: "This browser keeps nothing for Baton. What you type is lost when you close or reload the page.",
@@ -330,7 +330,7 @@ export const en = {
   key_stop: "Stop what is running",
   key_help: "This help",
 
-  approve_remember: "Approve and remember …",
+  approve_remember: "Remember …",
   remember_what: "What to allow without asking",
   remember_exact: "Exactly this",
   remember_prefix: "Commands that begin with: {words}",

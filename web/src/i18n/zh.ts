@@ -298,7 +298,7 @@ export const zh: Words = {
   holder_away: "由{name}持有（离线）。",
   continue_here: "在这里继续",
   approval_asked_by: "来自",
-  reject_because: "拒绝并说明原因……",
+  reject_because: "说明原因……",
   reject_why: "应该怎么做？",
   reject_send: "拒绝并告知",
   not_kept: "此浏览器不为 Baton 保存任何内容。关闭或重新载入页面后，已输入的内容会丢失。",
@@ -332,7 +332,7 @@ export const zh: Words = {
   key_stop: "停止正在运行的",
   key_help: "本帮助",
 
-  approve_remember: "批准并记住……",
+  approve_remember: "记住……",
   remember_what: "以后无需询问即可执行",
   remember_exact: "仅这一项",
   remember_prefix: "以此开头的命令：{words}",
