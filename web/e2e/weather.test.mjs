@@ -70,6 +70,35 @@ test("what is said without a link waits, can be changed, and is said once when t
   await done(page);
 });
 
+test("c37 files and a text that is too long for a message go up in pieces, through a broken connection, and are used whole", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  const page = await at(id);
+  // The first two pieces break off.
+  let breaks = 2;
+  await page.context().route("**/v1/uploads/*", async (route) => (route.request().method() === "PATCH" && breaks-- > 0 ? route.abort("connectionreset") : route.continue()));
+  const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.getByTestId("file-input").last().setInputFiles([{ name: "dot.png", mimeType: "image/png", buffer: picture }, { name: "rows.csv", mimeType: "text/csv", buffer: Buffer.from("a,b\n1,2\n".repeat(200_000)) }]);
+  await page.getByTestId("draft-file").nth(1).waitFor();
+  // They survive a reload, as words do.
+  await page.reload();
+  await page.getByTestId("draft-file").nth(1).waitFor();
+  await composer(page).fill("苹果".repeat(20_000));
+  await page.getByTestId("too-long").waitFor();
+  assert.equal(await page.getByTestId("send").last().isDisabled(), true);
+  await page.getByTestId("too-long").getByRole("button").click();
+  await page.getByTestId("draft-file").nth(2).waitFor();
+  await composer(page).fill("See these");
+  await composer(page).press("Enter");
+  const message = page.getByTestId("message").filter({ hasText: "See these" }).and(page.locator("[data-id]"));
+  await message.waitFor();
+  assert.equal(await page.getByTestId("draft-file").count(), 0);
+  const links = await message.locator("a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+  assert.equal(links.length, 3);
+  const text = await (await fetch(hub.origin + links[2], { headers: { cookie: desk, origin: hub.origin } })).text();
+  assert.equal(text, "苹果".repeat(20_000));
+  await done(page);
+});
+
 test("a browser that refuses to keep anything is told so, and works", { skip }, async () => {
   const own = await context(browser, hub, { cookie: desk });
   await own.addInitScript(() => {

@@ -21,6 +21,7 @@ import type {
 } from "./types.ts";
 
 import type { Rule } from "./rules.ts";
+import { upload, type UploadOptions } from "./upload.ts";
 
 /** What the hub refused, in a code for programs and two sentences for people. */
 export class HubError extends Error {
@@ -75,6 +76,10 @@ export class Hub {
   }
   async devices(): Promise<DeviceView[]> {
     return (await this.#call<{ devices: DeviceView[] }>("GET", "/v1/devices")).devices;
+  }
+  /** Brings bytes up in pieces; answers with the name of the blob that they became. */
+  upload(bytes: Blob, options?: UploadOptions): Promise<string> {
+    return upload(this.#fetch, this.#base, bytes, options);
   }
   async rules(): Promise<Rule[]> {
     return (await this.#call<{ rules: Rule[] }>("GET", "/v1/rules")).rules;

@@ -12,4 +12,5 @@ export type { Rule } from "./rules.ts";
 export { SessionState, type EntityKind, type EntityOf, type Unfamiliar } from "./session_state.ts";
 export { GuardedStorage, MemoryStorage, openStorage, type Storage } from "./storage.ts";
 export { ALONE, ChannelTabs, openTabs, type TabMessage, type Tabs } from "./tabs.ts";
+export type { UploadOptions } from "./upload.ts";
 export { makeVisible } from "./visible.ts";

@@ -342,6 +342,13 @@ export const en = {
   rules_task: "for one task",
   rules_remove: "Ask again",
 
+  attach: "Attach files",
+  files: "Files",
+  file_remove: "Remove {name}",
+  file_place: "may say where it was taken",
+  text_too_long: "Longer than a message may be ({limit}).",
+  text_as_file: "Send it as a file",
+
   error_generic: "That didn't work",
 } as const;
 

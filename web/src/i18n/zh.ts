@@ -344,5 +344,12 @@ export const zh: Words = {
   rules_task: "仅限一个任务",
   rules_remove: "重新询问",
 
+  attach: "添加文件",
+  files: "文件",
+  file_remove: "移除 {name}",
+  file_place: "可能包含拍摄地点",
+  text_too_long: "超过单条消息的上限（{limit}）。",
+  text_as_file: "作为文件发送",
+
   error_generic: "未能完成",
 };

@@ -1,8 +1,11 @@
 /** Where the user writes. It never sends in the middle of an input method's composition, and forgets no draft. */
-import { makeVisible, type Delivery, type SlashCommand } from "@baton/sdk";
+import { makeVisible, type Attachment, type Delivery, type SlashCommand } from "@baton/sdk";
 import { useLayoutEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import { touchKeyboard } from "../device.ts";
+import { bytesOf, keepFiles, keptFiles, sizeWords } from "../files.ts";
+import { tagOf } from "../i18n/index.ts";
+import { AttachButton, DraftFiles, useIncoming } from "./attachments.tsx";
 import { Icon } from "./icons.tsx";
 
 export interface ComposerProps {
@@ -11,7 +14,7 @@ export interface ComposerProps {
   label: string;
   placeholder: string;
   /** Resolves to whether the text is safe elsewhere; only then it leaves the draft. */
-  onSend: (text: string, delivery: Delivery) => Promise<boolean>;
+  onSend: (text: string, delivery: Delivery, files: Attachment[]) => Promise<boolean>;
   /** The agent works: what is sent may be read at its next step, after its turn, or at once. */
   delivers?: boolean;
   stop?: { stopping: boolean; onStop: () => void } | undefined;
@@ -19,12 +22,20 @@ export interface ComposerProps {
 
 export function Composer({ place, label, placeholder, onSend, delivers = false, stop }: ComposerProps) {
   const client = useClient();
-  const { t } = useWords();
+  const { t, language } = useWords();
   const text = useSyncExternalStore(client.drafts.subscribe, () => client.drafts.get(place));
   const [busy, setBusy] = useState(false);
   const [chosen, setChosen] = useState(0);
   const [closed, setClosed] = useState(false);
+  const [drops, setDrops] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
+
+  const files = keptFiles(client, place);
+  const arriving = useIncoming(place);
+  const most = client.welcome?.limits.max_text_bytes ?? Infinity;
+  // Counted only where it can be true: a character has at most three bytes here.
+  const tooLong = text.length * 3 > most && bytesOf(text) > most;
+  const empty = (text.trim() === "" && files.length === 0) || arriving.incoming.length > 0 || tooLong;
 
   const matching = slashMatches(client.info?.commands ?? [], text);
   const menu = closed ? [] : matching;
@@ -45,13 +56,18 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
 
   async function send(delivery: Delivery = "steer") {
     const sent = text.trim();
-    if (sent === "" || busy) return;
+    if (empty || busy) return;
     setBusy(true);
-    const safe = await onSend(sent, delivery).catch(() => false);
+    const safe = await onSend(sent, delivery, files).catch(() => false);
     setBusy(false);
     // What was typed meanwhile stays.
     if (safe && client.drafts.get(place) === text) write("");
+    if (safe) keepFiles(client, place, []);
     field.current?.focus();
+  }
+
+  function textAsFile(content: string) {
+    return arriving.add([new File([content], "text.txt", { type: "text/plain" })]);
   }
 
   function complete(command: SlashCommand) {
@@ -115,7 +131,29 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
           ))}
         </ul>
       )}
-      <div className="composer-box">
+      <DraftFiles place={place} incoming={arriving.incoming} retry={arriving.retry} remove={arriving.remove} />
+      {tooLong && (
+        <div className="too-long" role="status" data-testid="too-long">
+          <p>{t("text_too_long", { limit: sizeWords(most, tagOf(language)) })}</p>
+          <button type="button" onClick={() => textAsFile(text) && write("")}>{t("text_as_file")}</button>
+        </div>
+      )}
+      <div
+        className="composer-box"
+        data-drop={drops}
+        onDragOver={(event) => {
+          if (!event.dataTransfer.types.includes("Files")) return;
+          event.preventDefault();
+          setDrops(true);
+        }}
+        onDragLeave={() => setDrops(false)}
+        onDrop={(event) => {
+          event.preventDefault();
+          setDrops(false);
+          arriving.add(event.dataTransfer.files);
+        }}
+      >
+        <AttachButton onFiles={arriving.add} />
         <textarea
           ref={field}
           id={`composer-${place}`}
@@ -131,6 +169,9 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
           autoCapitalize="sentences"
           onChange={(event) => write(event.target.value)}
           onKeyDown={keyDown}
+          onPaste={(event) => {
+            if (event.clipboardData.files.length > 0 && arriving.add(event.clipboardData.files)) event.preventDefault();
+          }}
         />
         {stop && (
           <button
@@ -145,11 +186,11 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
             <Icon name="stop" />
           </button>
         )}
-        <button type="submit" className="round send" data-testid="send" aria-label={t("send")} title={t("send")} disabled={busy || text.trim() === ""}>
+        <button type="submit" className="round send" data-testid="send" aria-label={t("send")} title={t("send")} disabled={busy || empty}>
           <Icon name="send" />
         </button>
       </div>
-      {delivers && text.trim() !== "" && (
+      {delivers && !empty && (
         <div className="delivery" role="group" aria-label={t("delivery")}>
           <span className="quiet small">{t(stop?.stopping ? "delivery_after" : "delivery_steer")}</span>
           {!stop?.stopping && (

@@ -5,6 +5,7 @@ import { useWords } from "../context.tsx";
 import { clock, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import type { Reading } from "../rest.ts";
+import { MessageFiles } from "./attachments.tsx";
 import { Icon } from "./icons.tsx";
 import { RichText } from "./rich_text.tsx";
 import { Verbatim } from "./verbatim.tsx";
@@ -32,6 +33,7 @@ export const MessageRow = memo(function MessageRow({ message, reading, own }: Me
         </details>
       )}
       {message.text !== "" && <div className="bubble">{role === "user" ? makeVisible(message.text) : <RichText text={message.text} />}</div>}
+      {(message.attachments ?? []).length > 0 && <MessageFiles files={message.attachments ?? []} />}
       <p className="meta">
         {role === "hub" && <span>{t("role_hub")} · </span>}
         <time dateTime={message.at}>{clock(message.at, language)}</time>

@@ -2,6 +2,8 @@
 import { makeVisible, type OutboxEntry, type SessionId } from "@baton/sdk";
 import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
+import { keepFiles, keptFiles } from "../files.ts";
+import { MessageFiles } from "./attachments.tsx";
 import { Trouble } from "./trouble.tsx";
 
 /** Answers to cards show their fate on the card itself. */
@@ -32,12 +34,14 @@ function Row({ entry }: { entry: OutboxEntry }) {
     if (!place) return;
     const draft = client.drafts.get(place);
     client.drafts.set(place, draft === "" ? text : `${text}\n${draft}`);
+    if (operation.intent === "say" && operation.payload.attachments) keepFiles(client, place, [...operation.payload.attachments, ...keptFiles(client, place)]);
     void client.outbox.discard(id);
   }
 
   return (
     <article className="message outgoing" data-testid="outgoing" data-state={state} data-role="user">
-      <div className="bubble">{makeVisible(text)}</div>
+      {text !== "" && <div className="bubble">{makeVisible(text)}</div>}
+      {operation.intent === "say" && operation.payload.attachments && <MessageFiles files={operation.payload.attachments} />}
       {waits && <p className="meta" role="status">{words}</p>}
       {!waits && error && <Trouble tone={state === "refused" ? "bad" : "warn"} error={state === "held" ? { ...error, message: `${t("out_held")} ${error.message}` } : error} />}
       {changeable && (

@@ -1,5 +1,5 @@
 /** The sessions, what needs the user first, and the way to begin a new one. */
-import { HubError, makeVisible, type SessionSummary } from "@baton/sdk";
+import { HubError, makeVisible, type Attachment, type Delivery, type SessionSummary } from "@baton/sdk";
 import { createContext, useContext, useState } from "react";
 import { findDevice, useBoard, useClient, useNow, useWords } from "../context.tsx";
 import { ago, deviceName } from "../format.ts";
@@ -207,7 +207,7 @@ export function NewSession() {
   const [error, setError] = useState<HubError | null>(null);
   const places = projectsOf(client.devices ?? []);
 
-  async function begin(text: string): Promise<boolean> {
+  async function begin(text: string, _: Delivery, files: Attachment[]): Promise<boolean> {
     setError(null);
     try {
       const { settled } = await client.ask({ intent: "new_session", payload: workspace ? { workspace } : {} });
@@ -221,7 +221,7 @@ export function NewSession() {
         return false;
       }
       await client.outbox.add(
-        { intent: "say", payload: { text } },
+        { intent: "say", payload: { text, ...(files.length > 0 ? { attachments: files } : {}) } },
         { sessionId: reply.session_id, ...(reply.epoch === undefined ? {} : { epoch: reply.epoch }) },
       );
       location.hash = toSession(reply.session_id);

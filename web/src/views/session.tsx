@@ -1,5 +1,5 @@
 /** One session, live: where it works, what the plan is, what was said and done, and where the user goes on. */
-import { makeVisible, type Delivery, type SessionId, type SessionState } from "@baton/sdk";
+import { makeVisible, type Attachment, type Delivery, type SessionId, type SessionState } from "@baton/sdk";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { SessionContext, useClient, usePlanRoom, useTwoRooms, useWords } from "../context.tsx";
 import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
@@ -34,8 +34,8 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   const own = client.welcome?.device_id;
   const following = session?.holder != null && own !== undefined && session.holder !== own;
 
-  async function say(text: string, delivery: Delivery): Promise<boolean> {
-    await client.ask({ intent: "say", payload: { text, delivery: turn ? delivery : "steer" } }, sessionId);
+  async function say(text: string, delivery: Delivery, files: Attachment[]): Promise<boolean> {
+    await client.ask({ intent: "say", payload: { text, delivery: turn ? delivery : "steer", ...(files.length > 0 ? { attachments: files } : {}) } }, sessionId);
     timeline.current?.toEnd();
     return true;
   }
