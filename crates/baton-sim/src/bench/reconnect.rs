@@ -86,7 +86,7 @@ pub async fn run(seed: u64, reconnects: u64) -> Result<(Vec<Figure>, bool)> {
     let log = log(&hub.http(worker)?, session).await?;
     all.differing = held.iter().flatten().filter(|(seq, digest)| log.get(seq) != Some(*digest)).count() as u64;
     hub.stop().await?;
-    let fine = all.gaps + all.repeats + all.differing + all.resets == 0;
+    let fine = all.is_fine();
     Ok((figures(all, seed, operations, log.len()), fine))
 }
 
@@ -134,6 +134,18 @@ fn figures(mut all: Outcome, seed: u64, operations: u64, events: usize) -> Vec<F
 }
 
 impl Outcome {
+    /// Counts a change that came to an end which held all up to `last`.
+    fn count(&mut self, last: u64, seq: u64) {
+        self.changes += 1;
+        self.gaps += u64::from(seq > last + 1);
+        self.repeats += u64::from(seq <= last);
+    }
+
+    /// Whether every change came once, in order, and as the log has it.
+    const fn is_fine(&self) -> bool {
+        self.changes > 0 && self.gaps + self.repeats + self.differing + self.resets == 0
+    }
+
     fn add(&mut self, other: Self) {
         self.reconnects += other.reconnects;
         self.changes += other.changes;
@@ -277,9 +289,7 @@ impl Follower {
             Incoming::Disconnected { .. } => {}
             Incoming::Frame(frame) => match *frame {
                 HubFrame::Change(change) => {
-                    self.outcome.changes += 1;
-                    self.outcome.gaps += u64::from(change.seq > self.last + 1);
-                    self.outcome.repeats += u64::from(change.seq <= self.last);
+                    self.outcome.count(self.last, change.seq);
                     self.last = self.last.max(change.seq);
                     self.held.insert(change.seq, digest(&change)?);
                 }
@@ -312,5 +322,29 @@ async fn log(http: &Http, session: SessionId) -> Result<BTreeMap<u64, Digest>> {
             let ChangeEntry::Known(change) = entry else { bail!("the log holds an unknown event") };
             log.insert(change.seq, digest(&change)?);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missed_or_comes_twice_is_counted_and_is_not_fine() {
+        let outcome = |seqs: &[u64]| {
+            let mut outcome = Outcome::default();
+            let mut last = 1;
+            for &seq in seqs {
+                outcome.count(last, seq);
+                last = last.max(seq);
+            }
+            (outcome.gaps, outcome.repeats, outcome.is_fine())
+        };
+        assert_eq!(outcome(&[2, 3, 4]), (0, 0, true));
+        assert_eq!(outcome(&[2, 4, 5]), (1, 0, false));
+        assert_eq!(outcome(&[2, 3, 3, 4]), (0, 1, false));
+        assert_eq!(outcome(&[2, 4, 3]), (1, 1, false));
+        assert_eq!(outcome(&[]), (0, 0, false), "nothing was measured");
+        assert!(!Outcome { changes: 1, differing: 1, ..Outcome::default() }.is_fine());
     }
 }
