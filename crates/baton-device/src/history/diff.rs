@@ -14,7 +14,10 @@ use std::time::{Duration, Instant};
 const ROOM: usize = 200 * 1024;
 /// Bytes of JSON that are for what isn't recorded.
 const ROOM_FOR_NOT_RECORDED: usize = 24 * 1024;
+/// Bytes of JSON that a file takes without its diff, about.
+const ENTRY_ROOM: usize = 400;
 /// Bytes of JSON, and lines, of one file's diff.
+const LEAST_ROOM: usize = 1024;
 const FILE_ROOM: usize = 48 * 1024;
 const FILE_LINES: usize = 1500;
 /// Characters of a line.
@@ -27,6 +30,13 @@ const FILE_CALLS: usize = 100;
 const WITHIN: Duration = Duration::from_secs(6);
 /// Largest file that is read to see whether it has changed since; a larger one has no image, so it isn't as it was left.
 const MAX_LOOKED_AT: u64 = 64 * 1024 * 1024;
+
+#[derive(Clone, Copy)]
+struct Limits {
+    deadline: Instant,
+    /// Bytes of JSON of a diff.
+    room: usize,
+}
 
 /// What these calls changed.
 pub(crate) fn recorded_changes(history: &History, files: &Beneath, calls: &[CallId]) -> RecordedChanges {
@@ -64,8 +74,14 @@ pub(crate) fn recorded_changes(history: &History, files: &Beneath, calls: &[Call
         }
     }
     let mut room = ROOM.saturating_sub(size(&all));
-    for (file, old) in renamed(changed) {
-        let mut shown = describe(history, files, &file, old.as_ref(), deadline);
+    let joined = renamed(changed);
+    let mut left = joined.len();
+    for (file, old) in joined {
+        // Each has its share, and what it doesn't need is for those after it.
+        left -= 1;
+        let share = room.saturating_sub(left * ENTRY_ROOM) / (left + 1);
+        let limits = Limits { deadline, room: share.clamp(LEAST_ROOM, FILE_ROOM) };
+        let mut shown = describe(history, files, &file, old.as_ref(), limits);
         if size(&shown) + 1 > room {
             let lines = u32::try_from(shown.diff.lines().count()).unwrap_or(u32::MAX);
             shown.lines_left_out = shown.lines_left_out.saturating_add(lines);
@@ -103,7 +119,7 @@ fn renamed(files: Vec<File>) -> Vec<(File, Option<File>)> {
     joined
 }
 
-fn describe(history: &History, files: &Beneath, file: &File, old: Option<&File>, deadline: Instant) -> FileDiff {
+fn describe(history: &History, files: &Beneath, file: &File, old: Option<&File>, limits: Limits) -> FileDiff {
     let (first, last) = (file.segments.first(), file.segments.last());
     let status = match (old, first.and_then(|it| it.before.as_ref()), last.and_then(|it| it.after.as_ref())) {
         (Some(_), ..) => FileStatus::Renamed,
@@ -141,19 +157,19 @@ fn describe(history: &History, files: &Beneath, file: &File, old: Option<&File>,
         return shown;
     }
     match file.own_change(history) {
-        _ if Instant::now() > deadline => notes.push("Comparing everything took too long; this file's diff is left out.".to_owned()),
+        _ if Instant::now() > limits.deadline => notes.push("Comparing everything took too long; this file's diff is left out.".to_owned()),
         Err(reason) => notes.push(format!("It can't be shown: {reason}.")),
         Ok(Some((before, after))) => {
             if file.segments.len() > 1 {
                 notes.push("Somebody else changed it between these calls; that isn't shown here.".to_owned());
             }
-            unified(&mut shown, &before, &after);
+            unified(&mut shown, &before, &after, limits.room);
         }
         Ok(None) => {
             notes.push("Somebody else changed the same lines between these calls, so each part is shown for itself.".to_owned());
             for segment in &file.segments {
                 match (file.content(history, segment.before.as_ref()), file.content(history, segment.after.as_ref())) {
-                    (Ok(before), Ok(after)) => unified(&mut shown, &before, &after),
+                    (Ok(before), Ok(after)) => unified(&mut shown, &before, &after, limits.room),
                     (Err(reason), _) | (_, Err(reason)) => notes.push(format!("A part can't be shown: {reason}.")),
                 }
             }
@@ -173,7 +189,7 @@ fn changed_since(files: &Beneath, file: &File) -> bool {
 }
 
 /// Adds a diff of two contents, as far as there is room.
-fn unified(shown: &mut FileDiff, before: &Content, after: &Content) {
+fn unified(shown: &mut FileDiff, before: &Content, after: &Content, room: usize) {
     let (old, new) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
     if old.len().max(new.len()) > MAX_TEXT {
         shown.too_large = true;
@@ -186,8 +202,7 @@ fn unified(shown: &mut FileDiff, before: &Content, after: &Content) {
     let (old, new) = (lines(old), lines(new));
     let ops = compare(&old, &new);
     let name = |there: bool, side: &str| if there { format!("{side}/{}", shown.path) } else { "/dev/null".to_owned() };
-    let mut text =
-        Bounded { room: FILE_ROOM.saturating_sub(size(&shown.diff)), lines: 0, text: std::mem::take(&mut shown.diff), left_out: 0 };
+    let mut text = Bounded { room: room.saturating_sub(size(&shown.diff)), lines: 0, text: std::mem::take(&mut shown.diff), left_out: 0 };
     text.line(&format!("--- {}", name(before.is_some(), "a")));
     text.line(&format!("+++ {}", name(after.is_some(), "b")));
     for group in group_diff_ops(ops, CONTEXT) {
