@@ -91,6 +91,11 @@ try {
   await picture("approval", { ...at("approval"), sizes: ["zoom", "land"] });
   await picture("home", { sizes: ["zoom", "land"] });
   await picture("remember", { ...at("approval"), sizes: ["small", "phone", "desk"], act: (page) => page.getByTestId("remember").click() });
+  await picture("files", { ...at("approval"), sizes: ["small", "phone", "desk"], act: async (page) => {
+    await page.getByTestId("file-input").last().setInputFiles([{ name: "a rather long name of a picture from the holidays.heic", mimeType: "image/heic", buffer: Buffer.from("x".repeat(3_400_000)) }, { name: "rows.csv", mimeType: "text/csv", buffer: Buffer.from("a,b") }]);
+    await page.getByTestId("draft-file").nth(1).waitFor();
+    await page.getByTestId("composer").last().fill("Compare these");
+  } });
   await picture("help", { sizes: ["desk"], act: (page) => page.getByTestId("keys").click() });
   await picture("done", at("done"));
   await picture("question", at("question"));

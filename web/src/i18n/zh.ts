@@ -4,7 +4,7 @@ import type { Words } from "./en.ts";
 export const zh: Words = {
   app: "Baton",
   language_other: "EN",
-  language_switch: "Switch to English",
+  language_switch: "EN: switch to English",
   loading: "正在寻找中枢……",
   unreachable: "无法连接中枢",
   unreachable_hint: "请确认中枢正在运行，并且本设备与它在同一网络。",

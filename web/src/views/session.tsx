@@ -27,6 +27,12 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
 
   useEffect(() => client.follow(sessionId), [client, sessionId]);
 
+  // Where the list made room for the session, whoever goes by keyboard or ear begins at its title.
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+  }, []);
+
   const listed = client.sessions?.find((one) => one.session_id === sessionId);
   const title = makeVisible(session?.title ?? listed?.title ?? "") || t(state.trouble ? "session" : "untitled");
   const turn = state.all("turn").find((each) => !each.ended_at);
@@ -48,7 +54,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
             <Icon name="back" />
           </a>
         )}
-        <h1 className="bar-title" title={title}>{title}</h1>
+        <h1 ref={heading} tabIndex={-1} className="bar-title" title={title}>{title}</h1>
         {!twoRooms && <ConnectionDot />}
       </header>
       <WorkspaceBar state={state} />
