@@ -6,7 +6,7 @@ use baton_proto::{
     AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
     InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
     PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust,
-    WorkspaceDiff,
+    WorkspaceDiff, UsageReport,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -167,6 +167,11 @@ impl Http {
             rules: Vec<Rule>,
         }
         self.get::<List>(&["rules"], &[]).await.map(|list| list.rules)
+    }
+
+    /// `GET /v1/usage`: tokens by day.
+    pub async fn usage(&self) -> Result<UsageReport, ClientError> {
+        self.get(&["usage"], &[]).await
     }
 
     /// `DELETE /v1/rules/{id}`.

@@ -15,8 +15,20 @@ pub struct Context {
     pub around: Arc<Surroundings>,
     /// The model's name, where one is configured.
     pub model: Option<String>,
+    /// What may be spent, and what was.
+    pub budgets: Budgets,
     /// Another session that works in this session's workspace at the moment, with its title (E6).
     pub workspace_held_by: Option<(SessionId, String)>,
+}
+
+/// Tokens that may be spent, and that were (R4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budgets {
+    /// On one task, until its user lets it go on.
+    pub task: Option<u64>,
+    /// On one day, over all of the user's sessions.
+    pub day: Option<u64>,
+    pub spent_today: u64,
 }
 
 /// What the user's devices are at the moment. Shared between decisions, since it changes seldom.

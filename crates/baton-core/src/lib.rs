@@ -25,7 +25,7 @@ mod views;
 pub mod words;
 
 pub use command::{Command, ModelOutcome, ProposedCall};
-pub use context::{ActingDevice, Context, Ids, OfferedTool, Surroundings};
+pub use context::{ActingDevice, Budgets, Context, Ids, OfferedTool, Surroundings};
 pub use decide::{Decided, Rejection, decide, needs_workspace};
 pub use hub_tools::{hub_tools, wanted_blob};
 pub use machine::phase::{TRANSITIONS, may_follow};
@@ -39,4 +39,4 @@ pub use slash::{NamedWork, commands, named_work};
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.
-pub const STATE_FORMAT: u32 = 6;
+pub const STATE_FORMAT: u32 = 7;

@@ -1,7 +1,7 @@
 use crate::machine::tool_call::{GivenUp, ToolCall};
 use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
-    ApprovalId, ApprovalState, Attachment, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, UserId,
+    ApprovalId, ApprovalState, Attachment, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, Usage, UserId,
     Workspace,
 };
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,10 @@ pub struct Session {
     pub queue: Vec<QueuedInput>,
     /// What users attached to messages, the oldest first; of many the latest.
     pub attachments: Vec<Attachment>,
+    /// Tokens used on each of the last days.
+    pub usage: BTreeMap<String, Usage>,
+    /// The day on which the user lets this session go on beyond the day's budget.
+    pub beyond_day: Option<String>,
     /// How often the session was taken up since anything else happened in it.
     pub resumes_in_a_row: u32,
 }
@@ -79,6 +83,8 @@ impl Session {
             closed_facts: Vec::new(),
             queue: Vec::new(),
             attachments: Vec::new(),
+            usage: BTreeMap::new(),
+            beyond_day: None,
             resumes_in_a_row: 0,
         }
     }

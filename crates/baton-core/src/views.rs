@@ -3,7 +3,7 @@ use crate::machine::tool_call::{CallStage, ToolCall};
 use crate::machine::{Approval, Fact, ModelStage, Question, Task, Transfer, Turn};
 use crate::session::Session;
 use baton_proto::{
-    Activity, ApprovalEntity, CallEntity, CallId, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity, NoteEntity,
+    Activity, ApprovalEntity, CallEntity, CallId, DayUsage, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity, NoteEntity,
     Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError, ToolResult,
     TurnEntity, TurnState, WaitingOn, WorkState, WorkspaceEntity,
 };
@@ -105,6 +105,7 @@ const fn task_of(body: &SessionEvent) -> Option<TaskId> {
         | SessionEvent::TaskConcluded { task_id, .. }
         | SessionEvent::StepStarted { task_id, .. }
         | SessionEvent::StepFinished { task_id, .. } => Some(*task_id),
+        SessionEvent::BudgetExtended { task_id, .. } => *task_id,
         _ => None,
     }
 }
@@ -191,6 +192,7 @@ pub fn summary(state: &Session) -> SessionSummary {
         workspace_id: state.workspace.as_ref().map(|workspace| workspace.workspace_id),
         seq: state.seq,
         updated_at: state.updated_at,
+        usage: state.usage.iter().map(|(day, usage)| DayUsage { day: day.clone(), usage: *usage }).collect(),
     }
 }
 
@@ -271,6 +273,7 @@ fn task(state: &Session, task: &Task) -> EntityView {
         steps: task.steps.iter().map(step).collect(),
         current_step: task.current_step().map(|step| step.id.clone()),
         last_error: task.last_error.clone(),
+        usage: task.usage,
         summary: task.summary.clone(),
         created_at: task.created_at,
         updated_at: task.updated_at,

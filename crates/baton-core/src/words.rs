@@ -177,6 +177,20 @@ pub(crate) fn too_many_iterations(language: Language, limit: u32) -> String {
     }
 }
 
+pub(crate) fn task_budget_used_up(language: Language, limit: u64) -> String {
+    match language {
+        Language::En => format!("Paused: the task has used its budget of {limit} tokens. Resume to give it as many again, or say how to go on."),
+        Language::Zh => format!("任务已用完 {limit} 个令牌的预算,现已暂停。可恢复以再给同样多的预算,或说明如何继续。"),
+    }
+}
+
+pub(crate) fn day_budget_used_up(language: Language, limit: u64) -> String {
+    match language {
+        Language::En => format!("Paused: today's budget of {limit} tokens is used up. Resume and confirm to go on today all the same."),
+        Language::Zh => format!("今天 {limit} 个令牌的预算已用完,任务已暂停。恢复并确认后,今天仍可继续。"),
+    }
+}
+
 pub(crate) fn model_gave_up(language: Language, error: &ModelError) -> String {
     match language {
         Language::En => {

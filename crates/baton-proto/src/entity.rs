@@ -1,7 +1,7 @@
 use crate::{
     ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId,
     Language, MessageId, Phase, QuestionId, QuestionKind, Risk, Role, RuleId, Selection, Sender, SessionId, TaskId, Timestamp, ToolError,
-    ToolResult, TurnId, UnknownCause, WorkspaceId,
+    ToolResult, TurnId, UnknownCause, Usage, WorkspaceId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,9 @@ pub struct TaskEntity {
     pub current_step: Option<String>,
     #[serde(default)]
     pub last_error: Option<String>,
+    /// Tokens that the model used on it so far.
+    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    pub usage: Usage,
     #[serde(default)]
     pub summary: Option<String>,
     pub created_at: Timestamp,

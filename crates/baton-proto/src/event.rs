@@ -223,6 +223,8 @@ events! {
         TaskPlanned = "task_planned" { task_id: TaskId, steps: Vec<PlanStep> }
         TaskPhaseChanged = "task_phase_changed" { task_id: TaskId, from: Phase, to: Phase, reason: Option<String> }
         TaskProgressed = "task_progressed" { task_id: TaskId, progress: u8, line: String }
+        /// The user let the agent go on beyond a budget: of this task, or of that day in this session (R4).
+        BudgetExtended = "budget_extended" { task_id: Option<TaskId>, day: Option<String> }
         TaskConcluded = "task_concluded" { task_id: TaskId, summary: String }
 
         StepStarted = "step_started" { task_id: TaskId, step_id: String }

@@ -1,4 +1,4 @@
-use crate::{Activity, DeviceId, EntityView, Language, SessionId, TaskId, Timestamp, WorkState, WorkspaceId};
+use crate::{Activity, DeviceId, EntityView, Language, SessionId, TaskId, Timestamp, Usage, WorkState, WorkspaceId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,29 @@ pub struct SessionSummary {
     pub workspace_id: Option<WorkspaceId>,
     pub seq: u64,
     pub updated_at: Timestamp,
+    /// Tokens used on each of the last days, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<DayUsage>,
+}
+
+/// Tokens used on one day (R3), which is counted in UTC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DayUsage {
+    /// Such as `2026-11-30`.
+    pub day: String,
+    pub usage: Usage,
+}
+
+/// `GET /v1/usage`: tokens by day over all sessions, the newest last, beside the budgets that hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageReport {
+    pub days: Vec<DayUsage>,
+    /// Tokens after which a task pauses; resuming gives it as many again.
+    #[serde(default)]
+    pub task_budget: Option<u64>,
+    /// Tokens of one day after which work pauses until the user confirms it.
+    #[serde(default)]
+    pub day_budget: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -16,6 +16,11 @@ impl Timestamp {
         Self(self.0.saturating_add(milliseconds))
     }
 
+    /// The day in UTC, such as `2026-11-30`.
+    pub fn day(self) -> String {
+        self.to_string().chars().take(10).collect()
+    }
+
     /// Milliseconds from `earlier` to this, negative when the clock stepped back.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)

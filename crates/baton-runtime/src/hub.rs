@@ -8,11 +8,12 @@ use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
 use crate::take_up::{TakingUp, patiently};
+use crate::spending::Spending;
 use crate::tools::Checks;
 use crate::uploads::Uploads;
 use crate::workspaces::Workspaces;
 use baton_core::user::UserCommand;
-use baton_core::{Ids, Session, commands};
+use baton_core::{Budgets, Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
     Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
@@ -34,11 +35,15 @@ pub struct HubConfig {
     pub clock: Arc<dyn Clock>,
     /// Where the pieces of uploads are kept; without it the hub takes none.
     pub uploads_dir: Option<PathBuf>,
+    /// Tokens of one task, after which it pauses until its user lets it go on.
+    pub task_tokens: Option<u64>,
+    /// Tokens of one user and day, after which work pauses until it is confirmed.
+    pub day_tokens: Option<u64>,
 }
 
 impl HubConfig {
     pub fn new(version: impl Into<String>, model: Option<Arc<dyn Model>>) -> Self {
-        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None }
+        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None, task_tokens: None, day_tokens: None }
     }
 }
 
@@ -63,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) checks: Arc<Checks>,
     pub(crate) workspaces: Workspaces,
     pub(crate) questions: Questions,
+    pub(crate) spending: Spending,
     sessions: Mutex<Sessions>,
     failure: watch::Sender<Option<String>>,
 }
@@ -197,6 +203,9 @@ impl Hub {
         let store = Guarded::over(store, failure.clone());
         let directory = Arc::new(patiently(|| Directory::load(Arc::clone(&store), Arc::clone(&config.clock))).await?);
         let uploads = Uploads::open(config.uploads_dir, Arc::clone(&store), Arc::clone(&config.clock), Arc::clone(&directory))?;
+        let limits = Budgets { task: config.task_tokens, day: config.day_tokens, spent_today: 0 };
+        let users: Vec<_> = directory.users().into_iter().map(|(user, _)| user).collect();
+        let spending = patiently(|| Spending::load(limits, &*store, &*config.clock, &users)).await?;
         let shared = Arc::new(Shared {
             store,
             clock: Arc::clone(&config.clock),
@@ -205,6 +214,7 @@ impl Hub {
             checks: Arc::default(),
             workspaces: Workspaces::default(),
             questions: Questions::default(),
+            spending,
             sessions: Mutex::default(),
             failure,
         });

@@ -6,7 +6,7 @@ use crate::error::{HubError, told};
 use crate::hub::{Hub, Shared};
 use crate::owner::{head, repeated, row, rows};
 use baton_core::words::excerpt;
-use baton_core::{Command, Context, Ids, STATE_FORMAT, Session, decide, summary, upserts};
+use baton_core::{Budgets, Command, Context, Ids, STATE_FORMAT, Session, decide, summary, upserts};
 use baton_proto::{
     Changed, ClientType, Digest, EXPORT_FORMAT, ErrorBody, ErrorCode, Event, EventError, ExportEnd, ExportHead, MAX_EVENT_BYTES,
     MAX_JSON_DEPTH, OperationId, Reply, ReplyStatus, SessionEvent, SessionId, SessionImport, Trust, make_visible,
@@ -115,7 +115,7 @@ fn context(shared: &Shared, who: Identity) -> Context {
     let now = shared.clock.now();
     let around = shared.directory.around(who.user_id);
     let sender = around.devices.get(&who.device_id).cloned();
-    Context { now, ids: Ids::new(now, shared.clock.random()), sender, around, model: None, workspace_held_by: None }
+    Context { now, ids: Ids::new(now, shared.clock.random()), sender, around, model: None, budgets: Budgets::default(), workspace_held_by: None }
 }
 
 fn understand(file: &[u8]) -> Result<Understood, ErrorBody> {

@@ -20,6 +20,7 @@ mod pairing;
 mod reading;
 mod rules;
 mod secret;
+mod spending;
 mod subscription;
 mod take_up;
 mod tools;

@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Approve(Approve),
     /// Refuse a call that waits for approval.
     Reject(Reject),
+    /// Tokens used by day, and the budgets that hold.
+    Usage,
     /// List or remove remembered approvals.
     Rules(Rules),
     /// Answer a question.

@@ -13,6 +13,18 @@ use std::time::Duration;
 pub(crate) struct Config {
     #[serde(default)]
     model: ModelSection,
+    #[serde(default)]
+    pub(crate) budget: BudgetSection,
+}
+
+/// Tokens that may be used before work pauses and its user is asked. None unless given.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BudgetSection {
+    /// On one task; going on with it gives it as many again.
+    pub(crate) task_tokens: Option<u64>,
+    /// On one day (UTC) by one user, over all sessions.
+    pub(crate) day_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

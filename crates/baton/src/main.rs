@@ -52,6 +52,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Undo(undo) => commands::undo::run(undo, profile, &out).await,
         Command::Approve(approve) => commands::approve::approve(approve, profile, &out).await,
         Command::Reject(reject) => commands::approve::reject(reject, profile, &out).await,
+        Command::Usage => commands::usage::run(profile, &out).await,
         Command::Rules(rules) => commands::rules::run(rules, profile, &out).await,
         Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
         Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,

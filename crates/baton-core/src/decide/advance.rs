@@ -1,4 +1,4 @@
-use super::{model, say, stop, tools};
+use super::{budget, model, say, stop, tools};
 use crate::draft::Draft;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::session::Session;
@@ -76,6 +76,12 @@ fn advance_turn(draft: &mut Draft<'_>) {
     }
     if turn.iterations >= MAX_ITERATIONS {
         let reason = words::too_many_iterations(draft.state.language, MAX_ITERATIONS);
+        model::pause_for(draft, &reason);
+        let turn_id = turn.id;
+        draft.emit(SessionEvent::TurnInterrupted { turn_id, reason });
+        return;
+    }
+    if let Some(reason) = budget::used_up(draft) {
         model::pause_for(draft, &reason);
         let turn_id = turn.id;
         draft.emit(SessionEvent::TurnInterrupted { turn_id, reason });

@@ -3,6 +3,7 @@
 
 mod advance;
 mod answers;
+mod budget;
 mod devices;
 mod handoff;
 mod imported;
@@ -120,15 +121,18 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     match &operation.intent {
         Intent::NewSession { .. } => {}
         Intent::Say { text, selection, attachments, delivery } => {
+            budget::of_the_day(&mut draft, operation)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments, named_calls: &operation.named_calls };
             say::say(&mut draft, sender, &said, *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {
+            budget::of_the_day(&mut draft, operation)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             say::new_task(&mut draft, sender, title, description, acceptance)?;
         }
         Intent::Resume { task_id } => {
+            budget::of_the_day(&mut draft, operation)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             stop::resume(&mut draft, *task_id)?;
         }

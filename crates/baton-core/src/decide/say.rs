@@ -1,5 +1,5 @@
 use super::tools::{self, Proposal};
-use super::{answers, stop};
+use super::{answers, budget, stop};
 use crate::context::ActingDevice;
 use crate::draft::Draft;
 use crate::slash::{self, Literal};
@@ -291,6 +291,7 @@ fn start_turn(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: TaskId, sai
 
 /// Opens a turn on a task, which is worked on from here.
 pub(super) fn open_turn(draft: &mut Draft<'_>, turn_id: TurnId, task_id: TaskId, message_id: Option<MessageId>) {
+    budget::extend_for(draft, task_id);
     draft.emit(SessionEvent::TurnStarted { turn_id, task_id: Some(task_id), message_id, literal: false });
     let planned = draft.state.tasks.get(&task_id).is_some_and(|task| !task.steps.is_empty());
     stop::set_phase(draft, task_id, if planned { Phase::Executing } else { Phase::Planning }, None);

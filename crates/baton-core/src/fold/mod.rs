@@ -9,12 +9,14 @@ pub(crate) use turn::repeat_key;
 
 use crate::machine::{Fact, Holder, Note, Transfer};
 use crate::session::Session;
-use baton_proto::{ApprovalState, Event, FactScope, SessionEvent};
+use baton_proto::{ApprovalState, Event, FactScope, SessionEvent, Timestamp};
 
 /// Valid facts that are kept.
 const KEPT_FACTS: usize = 200;
 /// Attachments that are kept for the agent to read.
 const KEPT_ATTACHMENTS: usize = 50;
+/// Days whose tokens are counted.
+const KEPT_DAYS: usize = 7;
 /// Bytes of what is told of changes that somebody else made to the workspace.
 const NEWS_BYTES: usize = 1000;
 
@@ -96,7 +98,17 @@ impl Session {
             SessionEvent::NoteForgotten { key } => {
                 self.notes.remove(key);
             }
+            SessionEvent::BudgetExtended { task_id, day } => {
+                if let Some(task) = task_id.and_then(|id| self.tasks.get_mut(&id)) {
+                    task.budget_from = task.usage.total();
+                    task.version = seq;
+                }
+                if day.is_some() {
+                    self.beyond_day.clone_from(day);
+                }
+            }
             body => {
+                self.count_usage(body, at);
                 self.apply_to_holder(body);
                 self.apply_to_turn(body, at);
                 self.apply_to_task(body, at);
@@ -106,6 +118,20 @@ impl Session {
             }
         }
         self.version = seq;
+    }
+
+    /// Counts what a model call used, for its task and its day.
+    fn count_usage(&mut self, body: &SessionEvent, at: Timestamp) {
+        let SessionEvent::ModelFinished { usage, .. } = body else { return };
+        let seq = self.seq;
+        self.usage.entry(at.day()).or_default().add(*usage);
+        while self.usage.len() > KEPT_DAYS {
+            self.usage.pop_first();
+        }
+        if let Some(task) = self.turn.as_ref().and_then(|turn| turn.task_id).and_then(|id| self.tasks.get_mut(&id)) {
+            task.usage.add(*usage);
+            task.version = seq;
+        }
     }
 
     /// Takes facts out of force, and remembers them as this event's doing, so that ends are told.

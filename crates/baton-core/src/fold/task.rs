@@ -1,6 +1,6 @@
 use crate::machine::{Step, Task};
 use crate::session::Session;
-use baton_proto::{FactScope, Phase, SessionEvent, StepStatus, Timestamp};
+use baton_proto::{FactScope, Phase, SessionEvent, StepStatus, Timestamp, Usage};
 
 /// Ended tasks that are kept in the state, with their summaries; older ones are in the log.
 const KEPT_TASKS: usize = 12;
@@ -20,6 +20,8 @@ impl Session {
                     progress: 0,
                     line: String::new(),
                     last_error: None,
+                    usage: Usage::default(),
+                    budget_from: 0,
                     summary: None,
                     created_at: at,
                     updated_at: at,

@@ -5,7 +5,7 @@ pub(crate) mod tool_call;
 
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
-    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState,
+    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +41,9 @@ pub struct Task {
     pub progress: u8,
     pub line: String,
     pub last_error: Option<String>,
+    pub usage: Usage,
+    /// What it had used when its user last let it go on beyond its budget.
+    pub budget_from: u64,
     pub summary: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

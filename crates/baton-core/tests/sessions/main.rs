@@ -4,6 +4,7 @@
 
 mod attachments;
 mod bounds;
+mod budgets;
 mod cases;
 mod imported;
 mod phases;

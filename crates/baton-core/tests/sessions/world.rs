@@ -4,7 +4,7 @@
 use crate::strict;
 use baton_core::dialogue::{Spoken, spoken};
 use baton_core::{
-    ActingDevice, CallStage, Command, Context, Decided, Effect, Ids, ModelOutcome, ModelStage, OfferedTool, ProposedCall, Session,
+    ActingDevice, Budgets, CallStage, Command, Context, Decided, Effect, Ids, ModelOutcome, ModelStage, OfferedTool, ProposedCall, Session,
     Surroundings, ToolCall, Waiting, decide, entities, pending, prompt, upserts,
 };
 use baton_proto::{
@@ -45,6 +45,7 @@ pub(crate) struct World {
     pub(crate) shown: BTreeMap<(&'static str, String), EntityView>,
     pub(crate) around: Surroundings,
     pub(crate) model: Option<String>,
+    pub(crate) budgets: Budgets,
     pub(crate) held_by: Option<(SessionId, String)>,
     pub(crate) now: Timestamp,
     /// Whether the laws are checked after each step; off only while something large is built up.
@@ -77,6 +78,7 @@ impl World {
             around,
             model: Some("test-model".to_owned()),
             held_by: None,
+            budgets: Budgets::default(),
             now: Timestamp(BEGIN),
             checks: true,
             draws: 0,
@@ -114,6 +116,7 @@ impl World {
             around: Arc::new(self.around.clone()),
             model: self.model.clone(),
             workspace_held_by: self.held_by.clone(),
+            budgets: self.budgets,
         }
     }
 

@@ -98,6 +98,9 @@ impl Owner {
         let first = self.state.seq + 1;
         self.state = next;
         for ((event, upserts), seq) in events.into_iter().zip(upserts).zip(first..) {
+            if let SessionEvent::ModelFinished { usage, .. } = &event.body {
+                self.shared.spending.add(self.user, event.at, *usage);
+            }
             if matches!(
                 event.body,
                 SessionEvent::ModelFinished { .. }

@@ -213,7 +213,8 @@ impl Owner {
         let around = self.shared.directory.around(self.user);
         let sender = who.and_then(|who| around.devices.get(&who.device_id).cloned());
         let workspace_held_by = self.claim_workspace();
-        Context { now, ids: Ids::new(now, self.shared.clock.random()), sender, around, model: self.shared.model_name(), workspace_held_by }
+        let (ids, budgets) = (Ids::new(now, self.shared.clock.random()), self.shared.spending.budgets(self.user, now));
+        Context { now, ids, sender, around, model: self.shared.model_name(), budgets, workspace_held_by }
     }
 
     /// Decides on an operation and answers it. The answer follows the durable commit, never precedes it.

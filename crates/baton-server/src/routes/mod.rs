@@ -12,6 +12,7 @@ mod rules;
 mod sessions;
 mod stream;
 mod uploads;
+mod usage;
 mod users;
 mod workspaces;
 
@@ -78,6 +79,7 @@ fn table() -> Vec<Route> {
         route("POST", "/v1/signout", Private, post(devices::sign_out)),
         route("GET", "/v1/rules", Private, get(rules::list)),
         route("DELETE", "/v1/rules/{rule}", Private, delete(rules::remove)),
+        route("GET", "/v1/usage", Private, get(usage::report)),
         route("GET", "/v1/workspaces", Private, get(workspaces::list)),
         route("GET", "/v1/sessions", Private, get(sessions::list)),
         route("POST", "/v1/sessions/import", Private, post(import::import)),

@@ -41,6 +41,7 @@ fn the_public_routes_are_these_and_no_others() {
       POST   /v1/signout
       GET    /v1/rules
       DELETE /v1/rules/{rule}
+      GET    /v1/usage
       GET    /v1/workspaces
       GET    /v1/sessions
       POST   /v1/sessions/import

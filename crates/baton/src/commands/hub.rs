@@ -93,7 +93,12 @@ impl Serving {
             Some(local) => config.local_model(local)?,
             None => configured,
         };
-        let config = HubConfig { uploads_dir: Some(data.join("uploads")), ..HubConfig::new(env!("CARGO_PKG_VERSION"), model) };
+        let config = HubConfig {
+            uploads_dir: Some(data.join("uploads")),
+            task_tokens: config.budget.task_tokens,
+            day_tokens: config.budget.day_tokens,
+            ..HubConfig::new(env!("CARGO_PKG_VERSION"), model)
+        };
         let hub = Hub::open(store, config).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
             other => Failure::failed(other.to_string(), "The data is left as it is."),

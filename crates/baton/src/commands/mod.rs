@@ -22,4 +22,5 @@ pub(crate) mod stop;
 pub(crate) mod take_over;
 pub(crate) mod undo;
 pub(crate) mod up;
+pub(crate) mod usage;
 pub(crate) mod user;
