@@ -5,7 +5,7 @@ const call = (name, args) => ({ name, arguments: args });
 export const HEREDOC = ["cat > notes.txt <<'END'", ...Array.from({ length: 500 }, (_, n) => `line ${n + 1} of the notes`), "END"].join("\n");
 export const LONG_LINE = `echo ${"0123456789".repeat(1000)}`;
 export const HIDDEN = "echo pay\u202e0001 \u200bfriend\rrm -rf /";
-export const STREAM = Array.from({ length: 60 }, (_, n) => `Paragraph ${n + 1} of a long answer that goes on while you read it.`).join("\n\n");
+export const STREAM = Array.from({ length: 40 }, (_, n) => `Paragraph ${n + 1} of a long answer that goes on while you read it.`).join("\n\n");
 export const ANSWER = `The button is **round** now, and its contrast is good enough in the dark.
 
 - \`index.html\` has a radius of 8px
