@@ -25,6 +25,8 @@ pub(super) type Arriving = SplitStream<WebSocket>;
 
 /// A frame that is a little too large is read whole, so that its sender can be told; a larger one ends the connection.
 const MAX_READ_BYTES: usize = 2 * MAX_FRAME_BYTES;
+/// What one connection reads at once. The library's own choice of 128 KiB is kept for as long as a device is connected, idle or not.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Answers of the connection itself that may wait; while they do, nothing more is read.
 const WAITING_ANSWERS: usize = 16;
 /// For the last frames, and for the peer to take them.
@@ -44,7 +46,7 @@ pub(crate) async fn open(
         ApiError::with_status(error, StatusCode::UPGRADE_REQUIRED)
     })?;
     let stopping = app.stopping.subscribe();
-    Ok(upgrade.max_message_size(MAX_READ_BYTES).max_frame_size(MAX_READ_BYTES).on_upgrade(move |socket| async move {
+    Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(MAX_READ_BYTES).max_frame_size(MAX_READ_BYTES).on_upgrade(move |socket| async move {
         run(&app, who, socket, stopping).await;
         drop(place);
     }))
