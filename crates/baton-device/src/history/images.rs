@@ -8,6 +8,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Images that are made durable one by one; of more, the whole file system is, which is faster then.
+const MANY: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Images {
     directory: PathBuf,
@@ -36,6 +39,11 @@ impl Images {
 
     /// Makes images durable that were put lightly.
     pub(super) fn settle<'a>(&self, digests: impl Iterator<Item = &'a Digest>) -> Result<(), HistoryError> {
+        let digests: Vec<_> = digests.collect();
+        let directory = File::open(&self.directory).map_err(HistoryError::io(&self.directory))?;
+        if digests.len() > MANY {
+            return rustix::fs::syncfs(&directory).map_err(|errno| HistoryError::io(&self.directory)(errno.into()));
+        }
         for digest in digests {
             match File::open(self.directory.join(&digest.0)) {
                 Ok(file) => file.sync_all().map_err(HistoryError::io(&self.directory))?,
@@ -43,7 +51,7 @@ impl Images {
                 Err(error) => tracing::warn!(%error, digest = digest.0, "an image is gone"),
             }
         }
-        File::open(&self.directory).and_then(|directory| directory.sync_all()).map_err(HistoryError::io(&self.directory))
+        directory.sync_all().map_err(HistoryError::io(&self.directory))
     }
 
     /// Removes what nobody names any more.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DEFAULT_TIMEOUT_S: u64 = 120;
 const MAX_TIMEOUT_S: u64 = 3000;
@@ -25,6 +25,8 @@ const MAX_NAMED_FILES: usize = 32;
 const MAX_LISTED: usize = 20;
 /// Changed files that a result describes; all are recorded, and a diff shows them.
 const MAX_DESCRIBED: usize = 200;
+/// For counting their lines.
+const COUNTING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct RunCommand {
@@ -248,7 +250,14 @@ impl Changes {
         changes.note("files changed", found.changes.iter().map(described).collect());
         let unrecorded = found.not_recorded.iter().map(|item| format!("{}: {}", item.path, item.reason)).collect();
         changes.note("not recorded", unrecorded);
-        changes.files = found.changes.iter().take(MAX_DESCRIBED).map(|change| root.described(change)).collect();
+        let counted_until = Instant::now() + COUNTING;
+        for change in found.changes.iter().take_while(|_| Instant::now() < counted_until).take(MAX_DESCRIBED) {
+            changes.files.push(root.described(change));
+        }
+        let left_out = found.changes.len() - changes.files.len();
+        if left_out > 0 {
+            changes.notes.push(format!("[{left_out} more changed files are recorded and not described here]"));
+        }
         changes.not_recorded = found.not_recorded;
         let git_now = Repository::find(root.path());
         if *git_before == Repository::None && git_now != Repository::None {
