@@ -1,10 +1,10 @@
 // The console in a real Chromium against a real hub: what people do with it.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { context, open } from "./hub.mjs";
+import { context, open, until } from "./hub.mjs";
 import { PHONE, at, browser, card, composer, desk, done, framesOf, hub, inView, phone, rests, session, skip, waits } from "./house.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -137,6 +137,24 @@ test("y and n answer the card in sight, a letter in the composer is a letter, an
   await done(other);
 });
 
+test("what a task has changed is shown by file, and taken back as a whole", { skip }, async (t) => {
+  const before = readFileSync(`${hub.workspace}/index.html`, "utf8");
+  const id = await session("Add a line");
+  const page = await at(id);
+  await card(page).getByTestId("approve").click();
+  await until(hub, desk, id, rests, "the end");
+  const task = (await hub.call(desk, "GET", `/v1/sessions/${id}`)).entities.find((entity) => entity.kind === "task").id;
+  if ((await hub.call(desk, "GET", `/v1/sessions/${id}/diff?task=${task}`)).code === "not_found") return t.skip("this hub tells no changes");
+  await page.locator("body").press("v");
+  await page.locator("[data-testid=diff-file][data-path='added.txt']").waitFor();
+  await page.getByTestId("undo").click();
+  await page.getByTestId("undo-yes").click();
+  await page.locator("[data-testid=call][data-tool=undo][data-state=succeeded]").waitFor();
+  assert.equal(existsSync(`${hub.workspace}/added.txt`), false);
+  assert.equal(readFileSync(`${hub.workspace}/index.html`, "utf8"), before);
+  await done(page);
+});
+
 test("a dangerous card has the refusal first, and what is allowed is asked twice", { skip }, async () => {
   const page = await at(await session("Delete the old page"), { who: phone, size: PHONE, touch: true });
   assert.equal(await page.evaluate(() => document.activeElement?.dataset.testid ?? null), null);
@@ -166,9 +184,15 @@ test("an approval is remembered for what was chosen, and by no single slip of a 
   await card(page).getByTestId("remember-choice").waitFor();
   assert.equal(sent.filter((frame) => frame.intent === "confirm").length, 0);
   await page.getByTestId("remember-pattern").selectOption({ label: "Commands that begin with: touch" });
-  await page.getByTestId("remember-task").click();
+  await page.getByTestId("remember-always").click();
   await page.locator("[data-testid=approval][data-state=approved]").waitFor();
-  assert.deepEqual(sent.find((frame) => frame.intent === "confirm").payload.remember, { scope: "task", prefix_words: 1 });
+  assert.deepEqual(sent.find((frame) => frame.intent === "confirm").payload.remember, { scope: "always", prefix_words: 1 });
+  // The like of it isn't asked about, until the user wants to be asked again.
+  await session("Count the lines", rests);
+  await page.getByTestId("devices").first().click();
+  await page.getByTestId("rule").filter({ hasText: "touch" }).getByTestId("rule-remove").click();
+  await page.getByTestId("rule").waitFor({ state: "detached" });
+  await session("Count the lines", waits);
   await done(page);
 });
 

@@ -56,6 +56,8 @@ export const SCRIPT = [
   say("Something hidden", 1, { text: "Settled." }),
   say("Tell me a lot", undefined, { text: STREAM, delay_ms: 10 }),
   say("Take your time", 0, { thinking: "Slowly, then.", calls: [call("run_command", { argv: ["sh", "-c", "sleep 60"] })] }),
+  say("Add a line", 0, { calls: [call("write_file", { path: "added.txt", content: "one\n" }), call("run_command", { argv: ["sh", "-c", "echo two >> added.txt"] })] }),
+  say("Add a line", 2, { text: "It is added." }),
   say("Count the lines", 0, { calls: [call("run_command", { argv: ["touch", "lines.txt"] })] }),
   say("Two things", 0, { calls: [call("run_command", { argv: ["sh", "-c", "echo first >> report.txt"] }), call("run_command", { argv: ["sh", "-c", "echo second >> report.txt"] })] }),
   say("Two things", 2, { text: "Both are settled." }),

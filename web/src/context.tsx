@@ -45,6 +45,8 @@ export function useMedia(query: string): boolean {
 export const useTwoRooms = (): boolean => useMedia("(min-width: 1024px)");
 /** The plan fits beside the conversation: where the list leaves room for it, or where there is no list. */
 export const usePlanRoom = (): boolean => useMedia("(min-width: 1180px), (min-width: 820px) and (max-width: 1023px)");
+/** What has changed fits beside the conversation, at a width at which lines of code can be read. */
+export const useDiffRoom = (): boolean => useMedia("(min-width: 1180px)");
 /** Sessions stand as a board of columns. */
 export const useBoard = (): boolean => useMedia("(min-width: 700px) and (max-width: 1023px)");
 

@@ -36,6 +36,7 @@ export const KEYS = [
   ["f", "key_filter"],
   ["e", "key_end"],
   ["o", "key_open_call"],
+  ["v", "key_diff"],
   ["h", "key_home"],
   ["d", "key_devices"],
   ["Esc", "key_escape"],
@@ -79,6 +80,7 @@ export function useKeys(actions: Actions): void {
 
 /** Leaves what is being written, or sets a card aside: nothing is denied by it. */
 function leave(target: HTMLElement | null): boolean {
+  if (target?.closest(".beside.wide")) return click("[data-testid=diff-close]") && focus("[data-testid=timeline]");
   const card = target?.closest("[data-open-card=true]");
   if (card) return focus("[data-testid=composer]");
   if (target?.closest("textarea, input")) {
@@ -119,6 +121,8 @@ function act(key: string, { client, route, showDevices }: Actions): boolean {
       call.querySelector("summary")?.focus();
       return true;
     }
+    case "v":
+      return click("[data-testid=show-diff]") && (requestAnimationFrame(() => focus("[data-testid=diff-close]")), true);
     case "h":
       location.hash = toHome;
       return true;

@@ -18,6 +18,7 @@ import type {
   SessionList,
   SessionView,
   Trust,
+  WorkspaceDiff,
 } from "./types.ts";
 
 import type { Rule } from "./rules.ts";
@@ -80,6 +81,10 @@ export class Hub {
   /** Brings bytes up in pieces; answers with the name of the blob that they became. */
   upload(bytes: Blob, options?: UploadOptions): Promise<string> {
     return upload(this.#fetch, this.#base, bytes, options);
+  }
+  /** What the agent changed in one task of a session; the device that holds the workspace tells it. */
+  diff(sessionId: string, taskId: string): Promise<WorkspaceDiff> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/diff?task=${encodeURIComponent(taskId)}`);
   }
   async rules(): Promise<Rule[]> {
     return (await this.#call<{ rules: Rule[] }>("GET", "/v1/rules")).rules;

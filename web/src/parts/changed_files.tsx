@@ -1,4 +1,4 @@
-/** The files that a task has changed. What has changed inside them will stand here too, once the hub tells it. */
+/** The files that a task has changed, and the way to what has changed inside them. */
 import { makeVisible, type CallEntity } from "@baton/sdk";
 import { useMemo } from "react";
 import { changedFiles } from "../changes.ts";
@@ -6,7 +6,14 @@ import { useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { Icon } from "./icons.tsx";
 
-export function Changes({ calls, taskId, unfolded = false }: { calls: CallEntity[]; taskId: string; unfolded?: boolean }) {
+export interface ChangesProps {
+  calls: CallEntity[];
+  taskId: string;
+  unfolded?: boolean;
+  onShowDiff: () => void;
+}
+
+export function Changes({ calls, taskId, unfolded = false, onShowDiff }: ChangesProps) {
   const { t } = useWords();
   const files = useMemo(() => changedFiles(calls, taskId), [calls, taskId]);
   if (files.length === 0) return null;
@@ -27,6 +34,7 @@ export function Changes({ calls, taskId, unfolded = false }: { calls: CallEntity
           </li>
         ))}
       </ul>
+      <button type="button" className="quiet-button show-diff" data-testid="show-diff" onClick={onShowDiff}>{t("diff_show")}</button>
     </details>
   );
 }

@@ -9,7 +9,7 @@ import { Facts, validFacts } from "./facts.tsx";
 import { Icon } from "./icons.tsx";
 
 /** Beside the conversation: one section under another, each can be folded. Nothing where it would only repeat the title. */
-export function Beside({ state, task }: { state: SessionState; task: TaskEntity }) {
+export function Beside({ state, task, onShowDiff }: { state: SessionState; task: TaskEntity; onShowDiff: () => void }) {
   const { t } = useWords();
   const planned = saysMore(task);
   const facts = validFacts(state.all("fact"), task.id).length;
@@ -25,7 +25,7 @@ export function Beside({ state, task }: { state: SessionState; task: TaskEntity 
         </details>
       )}
       <Facts facts={state.all("fact")} taskId={task.id} unfolded />
-      <Changes calls={calls} taskId={task.id} unfolded />
+      <Changes calls={calls} taskId={task.id} unfolded onShowDiff={onShowDiff} />
     </aside>
   );
 }
@@ -34,7 +34,7 @@ const saysMore = ({ steps = [], title, core_intent: intent, last_error: error }:
   steps.length > 0 || (intent.goal !== "" && intent.goal !== title) || (intent.constraints ?? []).length > 0 || (intent.acceptance ?? []).length > 0 || error != null;
 
 /** Above the conversation: a line and a bar, and all of it when it is opened. Nothing where it would only repeat the title. */
-export function PlanOnTop({ state, task }: { state: SessionState; task: TaskEntity }) {
+export function PlanOnTop({ state, task, onShowDiff }: { state: SessionState; task: TaskEntity; onShowDiff: () => void }) {
   const facts = validFacts(state.all("fact"), task.id).length;
   const calls = state.all("call");
   const files = useMemo(() => changedFiles(calls, task.id).length, [calls, task.id]);
@@ -45,7 +45,7 @@ export function PlanOnTop({ state, task }: { state: SessionState; task: TaskEnti
         <PlanSummary task={task} />
         <PlanBody task={task} />
         <Facts facts={state.all("fact")} taskId={task.id} />
-        <Changes calls={calls} taskId={task.id} />
+        <Changes calls={calls} taskId={task.id} unfolded onShowDiff={onShowDiff} />
       </details>
     </div>
   );

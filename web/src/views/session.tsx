@@ -1,9 +1,10 @@
 /** One session, live: where it works, what the plan is, what was said and done, and where the user goes on. */
-import { makeVisible, type Attachment, type Delivery, type SessionId, type SessionState } from "@baton/sdk";
+import { makeVisible, type Attachment, type Delivery, type SessionId, type SessionState, type TaskEntity } from "@baton/sdk";
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import { SessionContext, useClient, usePlanRoom, useTwoRooms, useWords } from "../context.tsx";
+import { SessionContext, useClient, useDiffRoom, usePlanRoom, useTwoRooms, useWords } from "../context.tsx";
 import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
+import { DiffBeside, DiffSheet, type DiffProps } from "../parts/diff.tsx";
 import { GoOn } from "../parts/go_on.tsx";
 import { OfferHere } from "../parts/handoff.tsx";
 import { Icon } from "../parts/icons.tsx";
@@ -22,6 +23,8 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   const session = state.session;
   const twoRooms = useTwoRooms();
   const planRoom = usePlanRoom();
+  const wide = useDiffRoom();
+  const [showsDiff, setShowsDiff] = useState(false);
   const [cardInView, setCardInView] = useState(false);
   const timeline = useRef<TimelineHandle>(null);
 
@@ -39,6 +42,9 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   const task = currentTask(state);
   const own = client.welcome?.device_id;
   const following = session?.holder != null && own !== undefined && session.holder !== own;
+
+  const settled = state.all("call").filter((call) => call.ended_at).length;
+  const diff = (about: TaskEntity): DiffProps => ({ sessionId, task: about, changes: settled, onClose: () => setShowsDiff(false) });
 
   async function say(text: string, delivery: Delivery, files: Attachment[]): Promise<boolean> {
     await client.ask({ intent: "say", payload: { text, delivery: turn ? delivery : "steer", ...(files.length > 0 ? { attachments: files } : {}) } }, sessionId);
@@ -66,7 +72,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
       ) : (
         <div className="session-body">
           <div className="talk">
-            {task && !planRoom && <PlanOnTop state={state} task={task} />}
+            {task && !planRoom && <PlanOnTop state={state} task={task} onShowDiff={() => setShowsDiff(true)} />}
             <SessionContext value={sessionId}>
               <Timeline
                 ref={timeline}
@@ -98,7 +104,9 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
               />
             </footer>
           </div>
-          {task && planRoom && <Beside state={state} task={task} />}
+          {task && wide && showsDiff && <DiffBeside {...diff(task)} />}
+          {task && planRoom && !(wide && showsDiff) && <Beside state={state} task={task} onShowDiff={() => setShowsDiff(true)} />}
+          {task && !wide && showsDiff && <DiffSheet {...diff(task)} />}
         </div>
       )}
       <Announcer state={state} />

@@ -1,0 +1,179 @@
+/** What a task has changed in the workspace: all files in one scroll, and the way to take it back. */
+import { makeVisible, type FileDiff, type HubError, type TaskEntity, type WorkspaceDiff } from "@baton/sdk";
+import { useEffect, useRef, useState } from "react";
+import { useClient, useWords } from "../context.tsx";
+import type { Key } from "../i18n/index.ts";
+import { Icon } from "./icons.tsx";
+import { asHubError, Trouble } from "./trouble.tsx";
+
+export interface DiffProps {
+  sessionId: string;
+  task: TaskEntity;
+  /** Grows when something may have changed; the hub is then asked again. */
+  changes: number;
+  onClose: () => void;
+}
+
+/** Beside the conversation. */
+export function DiffBeside(props: DiffProps) {
+  const { t } = useWords();
+  return (
+    <aside className="beside wide" aria-label={t("diff")}>
+      <DiffHead {...props} />
+      <DiffBody {...props} />
+    </aside>
+  );
+}
+
+/** Over the page, where there is no room beside it. */
+export function DiffSheet(props: DiffProps) {
+  const { t } = useWords();
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} className="sheet wide" aria-label={t("diff")} onClose={props.onClose} onClick={(event) => event.target === dialog.current && dialog.current.close()}>
+      <div className="sheet-inside">
+        <DiffHead {...props} onClose={() => dialog.current?.close()} />
+        <DiffBody {...props} onClose={() => dialog.current?.close()} />
+      </div>
+    </dialog>
+  );
+}
+
+function DiffHead({ onClose }: DiffProps) {
+  const { t } = useWords();
+  return (
+    <header className="bar diff-head">
+      <h2 className="bar-title">{t("diff")}</h2>
+      <button type="button" className="icon-button" aria-label={t("close")} data-testid="diff-close" onClick={onClose}>
+        <Icon name="cross" />
+      </button>
+    </header>
+  );
+}
+
+function DiffBody({ sessionId, task, changes, onClose }: DiffProps) {
+  const client = useClient();
+  const { t } = useWords();
+  const [diff, setDiff] = useState<WorkspaceDiff | null>(null);
+  const [error, setError] = useState<HubError | null>(null);
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    let ended = false;
+    setError(null);
+    client.hub.diff(sessionId, task.id).then(
+      (found) => !ended && setDiff(found),
+      (caught: unknown) => !ended && setError(asHubError(caught)),
+    );
+    return () => {
+      ended = true;
+    };
+  }, [client, sessionId, task.id, changes, tries]);
+
+  if (error) {
+    return (
+      <div className="diff" data-testid="diff" data-state="error">
+        <Trouble error={error} />
+        <button type="button" onClick={() => setTries(tries + 1)}>{t("try_again")}</button>
+      </div>
+    );
+  }
+  if (!diff) return <div className="loading" role="status"><span className="unseen">{t("diff_loading")}</span><span className="bone row" aria-hidden="true" /><span className="bone row" aria-hidden="true" /></div>;
+  const unrecorded = diff.not_recorded ?? [];
+  return (
+    <div className="diff" data-testid="diff" data-state="shown">
+      {diff.files.length === 0 && <p className="quiet">{t((diff.undone ?? []).length > 0 ? "diff_undone" : "diff_none")}</p>}
+      {diff.files.map((file) => <File key={file.path} file={file} />)}
+      {(diff.files_left_out ?? 0) > 0 && <p className="quiet small">{t("diff_files_left_out", { count: diff.files_left_out ?? 0 })}</p>}
+      {unrecorded.length > 0 && (
+        <section>
+          <h3 className="group-title">{t("diff_not_recorded")}</h3>
+          <ul className="not-recorded">
+            {unrecorded.map((each) => <li key={each.path}><code>{makeVisible(each.path)}</code> <span className="quiet small">{makeVisible(each.reason)}</span></li>)}
+          </ul>
+        </section>
+      )}
+      {diff.files.length > 0 && <Undo diff={diff} task={task} onDone={onClose} />}
+    </div>
+  );
+}
+
+function File({ file }: { file: FileDiff }) {
+  const { t } = useWords();
+  const notes = [
+    file.binary ? t("diff_binary") : "",
+    file.too_large ? t("diff_too_large") : "",
+    file.changed_since ? t("diff_changed_since") : "",
+    file.modes ? `${file.modes[0].toString(8)} → ${file.modes[1].toString(8)}` : "",
+    file.note ? makeVisible(file.note) : "",
+  ].filter(Boolean);
+  return (
+    <details className="panel file-diff" open data-testid="diff-file" data-path={file.path} data-status={file.status}>
+      <summary>
+        <code className="file-path">{file.old_path ? `${makeVisible(file.old_path)} → ` : ""}{makeVisible(file.path)}</code>
+        {file.status !== "modified" && <span className="quiet small">{t(`diff_${file.status}` as Key)}</span>}
+        {!file.binary && <span className="added">+{file.added ?? 0}</span>}
+        {!file.binary && <span className="removed">−{file.removed ?? 0}</span>}
+        <Icon name="chevron" className="turns" />
+      </summary>
+      {notes.length > 0 && <p className="diff-note quiet small" data-warn={file.changed_since ?? false}>{notes.join(" · ")}</p>}
+      {file.diff && <pre className="diff-text" tabIndex={0} aria-label={makeVisible(file.path)}><Lines text={file.diff} /></pre>}
+      {(file.lines_left_out ?? 0) > 0 && <p className="diff-note quiet small">{t("diff_lines_left_out", { count: file.lines_left_out ?? 0 })}</p>}
+    </details>
+  );
+}
+
+/** The names above the hunks stand in the file's own heading. */
+function Lines({ text }: { text: string }) {
+  const lines = makeVisible(text.replace(/\n$/, "")).split("\n");
+  const from = lines[0]?.startsWith("--- ") && lines[1]?.startsWith("+++ ") ? 2 : 0;
+  return lines.slice(from).map((line, index) => (
+    <span key={index} className="diff-line" data-kind={line.startsWith("@@") ? "head" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "same"}>{line}{"\n"}</span>
+  ));
+}
+
+/** Said like any command, so that it goes the way of every effect: all of a task, or of one of its steps, or nothing. */
+function Undo({ diff, task, onDone }: { diff: WorkspaceDiff; task: TaskEntity; onDone: () => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const [asks, setAsks] = useState<{ step: string | null } | null>(null);
+  const touched = new Set(diff.files.flatMap((file) => file.steps ?? []));
+  const steps = (task.steps ?? []).filter((step) => touched.has(step.step_id));
+  const nameOf = (id: string) => makeVisible(steps.find((step) => step.step_id === id)?.title ?? id);
+  if (asks) {
+    const quoted = asks.step === null ? "" : ` ${/^[\w.-]+$/.test(asks.step) ? asks.step : `'${asks.step}'`}`;
+    return (
+      <div className="card asks" data-testid="undo-sure">
+        <p>{asks.step === null ? t("undo_sure") : t("undo_step_sure", { step: nameOf(asks.step) })}</p>
+        <p className="quiet small">{t("undo_keeps")}</p>
+        <div className="card-actions">
+          <button
+            type="button"
+            className="danger"
+            data-testid="undo-yes"
+            onClick={() => {
+              void client.ask({ intent: "say", payload: { text: `/undo ${task.id}${quoted}` } }, diff.session_id);
+              onDone();
+            }}
+          >
+            {t("undo_yes")}
+          </button>
+          <button type="button" onClick={() => setAsks(null)}>{t("cancel")}</button>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <div className="undo">
+      {/* A name with a quotation mark in it can't be said in a command. */}
+      {steps.length > 1 && steps.filter((step) => !step.step_id.includes("'")).map((step) => (
+        <button key={step.step_id} type="button" className="quiet-button" onClick={() => setAsks({ step: step.step_id })}>{t("undo_step", { step: makeVisible(step.title) })}</button>
+      ))}
+      <button type="button" className="leave" data-testid="undo" onClick={() => setAsks({ step: null })}>{t("undo")}</button>
+    </div>
+  );
+}
