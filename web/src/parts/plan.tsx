@@ -30,8 +30,8 @@ export function Beside({ state, task, onShowDiff }: { state: SessionState; task:
   );
 }
 
-const saysMore = ({ steps = [], title, core_intent: intent, last_error: error }: TaskEntity): boolean =>
-  steps.length > 0 || (intent.goal !== "" && intent.goal !== title) || (intent.constraints ?? []).length > 0 || (intent.acceptance ?? []).length > 0 || error != null;
+const saysMore = ({ steps = [], title, core_intent: intent }: TaskEntity): boolean =>
+  steps.length > 0 || (intent.goal !== "" && intent.goal !== title) || (intent.constraints ?? []).length > 0 || (intent.acceptance ?? []).length > 0;
 
 /** Above the conversation: a line and a bar, and all of it when it is opened. Nothing where it would only repeat the title. */
 export function PlanOnTop({ state, task, onShowDiff }: { state: SessionState; task: TaskEntity; onShowDiff: () => void }) {
