@@ -1,68 +1,19 @@
 // The client against the hub itself: started here, over real sockets, which are cut at random.
 // `BATON_BIN` names the program; without it the one that was built last is taken.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { WebSocket } from "ws";
-import { BatonClient, MemoryStorage, uuidv7 } from "../dist/src/index.js";
+import { uuidv7 } from "../dist/src/index.js";
+import { House, skip, until } from "./support/house.mjs";
 
-const named = process.env.BATON_BIN;
-const program = named ?? fileURLToPath(new URL("../../../target/debug/baton", import.meta.url));
-// A program that was named must be there; without a name, an unbuilt one only means that this is not tested.
-const skip = named || existsSync(program) ? false : `not tested: ${program} isn't built (cargo build -p baton)`;
-const PATIENCE_MS = 60_000;
-
-let directory, hub, origin, cookie, link;
-const sockets = new Set();
+let house, cookie;
 
 before(async () => {
-  if (skip) return;
-  directory = mkdtempSync(join(tmpdir(), "baton-sdk-"));
-  const workspace = join(directory, "workspace");
-  mkdirSync(workspace);
-  writeFileSync(join(workspace, "README.md"), "# Orchard\n\nApples.\n");
-  const port = await freePort();
-  origin = `http://127.0.0.1:${port}`;
-  const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...rest } = process.env;
-  const environment = { ...rest, BATON_LOCAL_MODELS: "none" };
-  hub = spawn(program, ["--json", "up", "--data", join(directory, "data"), "--listen", `127.0.0.1:${port}`, "--workspace", workspace], {
-    env: environment,
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  hub.on("error", () => undefined);
-  const lines = createInterface({ input: hub.stdout });
-  const ready = await new Promise((resolve, reject) => {
-    lines.once("line", (line) => resolve(JSON.parse(line)));
-    lines.once("close", () => reject(new Error("the hub ended before it was ready")));
-  });
-  assert.equal(ready.event, "ready");
-  link = ready.owner_link;
+  if (!skip) house = await House.open();
 });
-
-after(async () => {
-  if (!hub) return;
-  if (hub.exitCode === null) {
-    const ended = new Promise((resolve) => hub.once("exit", resolve));
-    hub.kill("SIGINT");
-    await ended;
-  }
-  // The device beside the hub is looked after by it, and ends with it; one that doesn't is ended here.
-  try {
-    process.kill(JSON.parse(readFileSync(join(directory, "data/device/device.json"), "utf8")).pid, "SIGKILL");
-  } catch {
-    // It is gone, as it should be.
-  }
-  rmSync(directory, { recursive: true, force: true });
-});
+after(() => house?.close());
 
 test("the owner link pairs once, with a cookie that no script sees", { skip }, async () => {
-  const response = await claim(link, "a page");
+  const response = await claim(house.ownerLink, "a page");
   assert.equal(response.status, 200, await response.clone().text());
   const set = response.headers.get("set-cookie");
   assert.match(set, /HttpOnly/i);
@@ -70,7 +21,7 @@ test("the owner link pairs once, with a cookie that no script sees", { skip }, a
   const credentials = await response.json();
   assert.ok(!credentials.token, "the token is in the cookie only");
   cookie = set.split(";")[0];
-  assert.equal((await claim(link, "a page")).ok, false, "the link works once");
+  assert.equal((await claim(house.ownerLink, "a page")).ok, false, "the link works once");
 });
 
 test("a conversation through cut sockets ends with what the hub has, once each", { skip }, async () => {
@@ -93,10 +44,10 @@ test("a conversation through cut sockets ends with what the hub has, once each",
     for (let round = 0; round < rounds; round += 1) {
       const said = await client.ask({ intent: "say", payload: { text: "/show README.md" } }, sessionId);
       // At any moment: before the operation is out, between it and its reply, or in mid-turn.
-      setTimeout(cut, Math.random() * 60);
+      setTimeout(client.cut, Math.random() * 60);
       const reply = await said.settled;
       assert.equal(reply.error ?? null, null);
-      cut();
+      client.cut();
       // What happens while the client is away must reach it too, and nothing touches these again.
       for (const key of [`first of ${round}`, `second of ${round}`]) {
         const note = { v: 1, operation_id: uuidv7(), session_id: sessionId, epoch: made.epoch, intent: "set_note", payload: { key, value: "kept" } };
@@ -215,71 +166,12 @@ test("a device that signs out is unknown from then on", { skip }, async () => {
 
 function claim(invitation, name) {
   const secret = decodeURIComponent(new URL(invitation).hash.replace("#invite=", ""));
-  return fetch(`${origin}/v1/invitations/claim`, {
+  return fetch(`${house.origin}/v1/invitations/claim`, {
     method: "POST",
-    headers: { "content-type": "application/json", origin },
+    headers: { "content-type": "application/json", origin: house.origin },
     body: JSON.stringify({ secret, name, client_type: "web", cookie: true }),
   });
 }
 
-/** A client as a page has it; Node keeps no cookies and names no origin, so both are given by hand. */
-function page(own = cookie) {
-  return BatonClient.start({
-    clientType: "web",
-    capabilities: () => ({ inputs: ["text"], features: [] }),
-    base: origin,
-    storage: new MemoryStorage(),
-    fetch: (input, init = {}) => fetch(input, { ...init, headers: { ...init.headers, cookie: own, origin } }),
-    openSocket: (url) => {
-      const socket = new WebSocket(url, { headers: { cookie: own }, origin });
-      // The close that follows an error is what counts.
-      socket.on("error", () => undefined);
-      sockets.add(socket);
-      socket.on("close", () => sockets.delete(socket));
-      return socket;
-    },
-  });
-}
-
-/** Cuts every connection without a word, as a lost network does. */
-function cut() {
-  for (const socket of sockets) socket.terminate();
-}
-
-async function call(method, path, body) {
-  const response = await fetch(origin + path, {
-    method,
-    headers: { cookie, origin, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return response.json();
-}
-
-/** Resolves once it holds; everything that could make it hold makes the client tell its listeners. */
-function until(client, holds, what) {
-  return new Promise((resolve, reject) => {
-    const look = () => {
-      if (!holds()) return;
-      clearTimeout(timer);
-      stop();
-      resolve();
-    };
-    const stop = client.subscribe(look);
-    const timer = setTimeout(() => {
-      stop();
-      reject(new Error(`waited in vain for ${what}; the link is ${client.connection}, trouble: ${client.trouble?.message ?? "none"}`));
-    }, PATIENCE_MS);
-    look();
-  });
-}
-
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
+const page = (own = cookie) => house.client(own);
+const call = (method, path, body) => house.call(cookie, method, path, body);

@@ -20,6 +20,8 @@ export class House {
   port;
   #directory;
   #hub;
+  /** Works once; whoever pairs others first uses it. */
+  ownerLink;
   #owner;
   #clients = [];
 
@@ -41,7 +43,7 @@ export class House {
       lines.once("line", (line) => resolve(JSON.parse(line)));
       lines.once("close", () => reject(new Error("the hub ended before it was ready")));
     });
-    house.#owner = await house.claim(ready.owner_link, "owner", "web");
+    house.ownerLink = ready.owner_link;
     return house;
   }
 
@@ -74,6 +76,7 @@ export class House {
 
   /** Pairs a device, and answers with its cookie. */
   async pair(name, clientType = "web", trust = "trusted") {
+    this.#owner ??= await this.claim(this.ownerLink, "owner", "web");
     return this.claim((await this.call(this.#owner, "POST", "/v1/invitations", { trust })).url, name, clientType);
   }
 
