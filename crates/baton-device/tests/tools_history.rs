@@ -24,7 +24,8 @@ async fn act(place: &Place, tool: &str, arguments: Value) -> CallId {
 }
 
 async fn diff(place: &Place, calls: &[CallId]) -> RecordedChanges {
-    place.tools.record().unwrap().changes_of(calls.to_vec()).await
+    let Some(record) = place.tools.record() else { panic!("a workspace's tools keep a record") };
+    record.changes_of(calls.to_vec()).await
 }
 
 async fn undo(place: &Place, calls: &[CallId]) -> baton_proto::Outcome {

@@ -188,6 +188,7 @@ pub struct ToolError {
 /// What a lookup found out about a call whose outcome was unknown (E3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "finding", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "a finding is made once and sent, never kept in numbers")]
 pub enum Finding {
     /// It took effect.
     Happened { result: ToolResult },

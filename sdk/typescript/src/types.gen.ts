@@ -117,7 +117,7 @@ export type CallState =
   | "cancelled"
   | "awaiting_answer"
   | "cancelling";
-export type UnknownCause = "hub_restarted" | "device_disconnected" | "device_restarted";
+export type UnknownCause = "hub_restarted" | "device_disconnected" | "device_restarted" | "journal_lost";
 /**
  * One line of dialogue in a session. Only `main` exists until roles work in parallel (R9).
  */
@@ -220,6 +220,10 @@ export type ClientFrame =
       cursors?: {
         [k: string]: number;
       };
+      /**
+       * Which journal `running` is from. Another one than before shows that the device forgot what it had been given (F7).
+       */
+      journal?: JournalId | null;
       protocol: number;
       running?: RunningCall[];
       tools?: ToolSpec[];
@@ -288,6 +292,10 @@ export type ClientFrame =
       question: QuestionToDevice;
       type: "changes_shown";
     };
+/**
+ * One life of a device's journal: another one is what a device shows that has lost the first (F7).
+ */
+export type JournalId = string;
 export type RunningState = "running" | "accepted" | "finished" | "interrupted";
 /**
  * How a call ended on its device.
@@ -692,6 +700,22 @@ export type Reconciliation =
       known: string;
     };
 /**
+ * Which calls of the tool are meant.
+ */
+export type RulePattern =
+  | {
+      argument_digest: Digest;
+      kind: "exact";
+      /**
+       * What the approval showed, by its beginning.
+       */
+      shown: string;
+    }
+  | {
+      kind: "prefix";
+      words: string[];
+    };
+/**
  * What happens in a session (O1).
  */
 export type SessionEvent =
@@ -853,6 +877,13 @@ export type SessionEvent =
     }
   | {
       data: {
+        day?: string | null;
+        task_id?: TaskId | null;
+      };
+      type: "budget_extended";
+    }
+  | {
+      data: {
         summary: string;
         task_id: TaskId;
       };
@@ -930,6 +961,10 @@ export type SessionEvent =
       data: {
         attempt: number;
         call_id: CallId;
+        /**
+         * The journal that its device was known by then, into which it may be written from now on.
+         */
+        journal?: JournalId | null;
       };
       type: "tool_planned";
     }
@@ -1491,6 +1526,7 @@ export interface TaskEntity {
   summary?: string | null;
   title: string;
   updated_at: Timestamp;
+  usage?: Usage;
   version: number;
   waiting_on?: WaitingOn | null;
 }
@@ -1518,6 +1554,20 @@ export interface StepView {
   status: StepStatus;
   step_id: string;
   title: string;
+}
+/**
+ * Tokens of one model call, as the provider counted them (R3).
+ */
+export interface Usage {
+  /**
+   * How many of these the provider had kept from an earlier request, which costs less.
+   */
+  cached_input_tokens?: number;
+  /**
+   * All that the model read, whether the provider kept it from before or not.
+   */
+  input_tokens: number;
+  output_tokens: number;
 }
 export interface TurnEntity {
   /**
@@ -1817,6 +1867,16 @@ export interface Credentials {
   user_id: UserId;
 }
 /**
+ * Tokens used on one day (R3), which is counted in UTC.
+ */
+export interface DayUsage {
+  /**
+   * Such as `2026-11-30`.
+   */
+  day: string;
+  usage: Usage;
+}
+/**
  * `PATCH /v1/devices/{id}`.
  */
 export interface DevicePatch {
@@ -2101,18 +2161,29 @@ export interface Problem {
   type: string;
 }
 /**
- * Tokens of one model call, as the provider counted them (R3).
+ * A remembered approval (E5): calls of one tool on one device that are allowed without asking again, in the name of whoever granted it.
+ * It dies with its granter's trust, and never covers what is dangerous.
  */
-export interface Usage {
+export interface Rule {
+  device_id: DeviceId;
   /**
-   * How many of these the provider had kept from an earlier request, which costs less.
+   * The directory they run in.
    */
-  cached_input_tokens?: number;
+  directory?: string | null;
+  granted_at: Timestamp;
+  granted_by: Sender;
+  max_risk: Risk;
   /**
-   * All that the model read, whether the provider kept it from before or not.
+   * For this task of this session alone; else for every session of the user's.
    */
-  input_tokens: number;
-  output_tokens: number;
+  only?: RuleScope | null;
+  pattern: RulePattern;
+  rule_id: RuleId;
+  tool: string;
+}
+export interface RuleScope {
+  session_id: SessionId;
+  task_id: TaskId;
 }
 /**
  * `POST /v1/sessions/import`: a file that was uploaded before becomes a session of the user's.
@@ -2147,6 +2218,10 @@ export interface SessionSummary {
   task_id?: TaskId | null;
   title: string;
   updated_at: Timestamp;
+  /**
+   * Tokens used on each of the last days, the newest last.
+   */
+  usage?: DayUsage[];
   waiting: number;
   workspace_id?: WorkspaceId | null;
 }
@@ -2252,6 +2327,6 @@ export interface WorkspaceDiff {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];

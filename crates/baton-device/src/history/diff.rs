@@ -1,7 +1,7 @@
 //! The agent's changes as people read them: one unified diff a file, bounded, with everything shown that could deceive (S7, S19).
 
 use super::merge::{compare, lines};
-use super::segments::{Content, File, MAX_TEXT, Segment, is_text, of_calls};
+use super::segments::{Content, File, MAX_TEXT, Segment, content, is_text, of_calls};
 use super::{History, State};
 use crate::workspace::{Beneath, RelativePath, shown};
 use baton_proto::{CallId, FileDiff, FileStatus, NotRecorded, RecordedChanges, make_visible};
@@ -168,7 +168,7 @@ fn describe(history: &History, files: &Beneath, file: &File, old: Option<&File>,
         Ok(None) => {
             notes.push("Somebody else changed the same lines between these calls, so each part is shown for itself.".to_owned());
             for segment in &file.segments {
-                match (file.content(history, segment.before.as_ref()), file.content(history, segment.after.as_ref())) {
+                match (content(history, segment.before.as_ref()), content(history, segment.after.as_ref())) {
                     (Ok(before), Ok(after)) => unified(&mut shown, &before, &after, limits.room),
                     (Err(reason), _) | (_, Err(reason)) => notes.push(format!("A part can't be shown: {reason}.")),
                 }

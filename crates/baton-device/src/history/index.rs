@@ -80,6 +80,13 @@ struct Kept {
     sets: usize,
 }
 
+/// What was at a path.
+#[derive(Debug)]
+pub(super) enum Was {
+    Absent,
+    Content(Digest),
+}
+
 /// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
@@ -116,11 +123,12 @@ impl Index {
         }
     }
 
-    /// What was last known at a path: a content, or no file. `None` where nothing is known.
-    pub(super) fn known(&self, path: &str) -> Option<Option<Digest>> {
+    /// What a file was when it was last known, if that is other than this.
+    pub(super) fn was_other_than(&self, path: &str, now: Option<&Digest>) -> Option<Was> {
         match self.kept.files.get(path) {
-            Some(known) => known.digest.clone().map(Some),
-            None => self.kept.whole.then_some(None),
+            Some(Known { digest: Some(digest), .. }) => (now != Some(digest)).then(|| Was::Content(digest.clone())),
+            Some(_) => None,
+            None => (self.kept.whole && now.is_some()).then_some(Was::Absent),
         }
     }
 

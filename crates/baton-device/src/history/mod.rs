@@ -23,7 +23,7 @@ pub(crate) use segments::{File, Reversed, of_calls};
 use crate::workspace::{Beneath, history_error, now};
 use baton_proto::{CallId, Digest, Timestamp, ToolError};
 use images::Images;
-use index::Index;
+use index::{Index, Was};
 use record::{Line, Records};
 use seen::Seen;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,10 @@ impl History {
         let foreign: Vec<_> = changes
             .iter()
             .filter_map(|change| {
-                let before = inner.index.known(&change.path).filter(|known| *known != change.before)?;
+                let before = match inner.index.was_other_than(&change.path, change.before.as_ref())? {
+                    Was::Absent => None,
+                    Was::Content(digest) => Some(digest),
+                };
                 let mode = change.mode_before();
                 Some(Change { path: change.path.clone(), before, after: change.before.clone(), mode, mode_before: None })
             })

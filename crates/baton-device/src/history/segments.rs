@@ -78,10 +78,10 @@ impl File {
     /// The file before the calls and after them, without what somebody else changed in between. `None` where that can't be taken apart.
     pub(super) fn own_change(&self, history: &History) -> Result<Option<(Content, Content)>, String> {
         let Some((first, rest)) = self.segments.split_first() else { return Ok(None) };
-        let before = self.content(history, first.before.as_ref())?;
-        let mut after = self.content(history, first.after.as_ref())?;
+        let before = content(history, first.before.as_ref())?;
+        let mut after = content(history, first.after.as_ref())?;
         for segment in rest {
-            let (old, new) = (self.content(history, segment.before.as_ref())?, self.content(history, segment.after.as_ref())?);
+            let (old, new) = (content(history, segment.before.as_ref())?, content(history, segment.after.as_ref())?);
             after = match (&old, &after, &new) {
                 (Some(base), Some(ours), Some(theirs)) if [base, ours, theirs].into_iter().all(|text| is_text(text)) => {
                     match merge(base, ours, theirs) {
@@ -99,7 +99,7 @@ impl File {
     pub(crate) fn reverse(&self, history: &History, now: Option<&[u8]>) -> Result<Reversed, String> {
         let mut state = now.map(<[u8]>::to_vec);
         for segment in self.segments.iter().rev() {
-            let (before, after) = (self.content(history, segment.before.as_ref())?, self.content(history, segment.after.as_ref())?);
+            let (before, after) = (content(history, segment.before.as_ref())?, content(history, segment.after.as_ref())?);
             state = match (state, before, after) {
                 (state, before, after) if state == after => before,
                 // Somebody has taken it back already.
@@ -128,12 +128,13 @@ impl File {
         let (first, last) = (self.segments.first()?, self.segments.last()?);
         Some(now.filter(|now| *now != last.mode).unwrap_or(first.mode_before))
     }
+}
 
-    pub(super) fn content(&self, history: &History, digest: Option<&Digest>) -> Result<Content, String> {
-        let Some(digest) = digest else { return Ok(None) };
-        let image = history.image(digest).ok_or_else(|| "its content of that time is no longer kept".to_owned())?;
-        Ok(Some(image))
-    }
+/// The content of that digest.
+pub(super) fn content(history: &History, digest: Option<&Digest>) -> Result<Content, String> {
+    let Some(digest) = digest else { return Ok(None) };
+    let image = history.image(digest).ok_or_else(|| "its content of that time is no longer kept".to_owned())?;
+    Ok(Some(image))
 }
 
 /// Whether something is compared line by line.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use baton_proto::{CallId, Effect, FileChange, Finding, MAX_NAMED_CALLS, NotRecorded, Outcome, Risk, ToolError, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Conflicts, and unrecorded changes, that are named; more are counted.
@@ -157,10 +158,10 @@ fn words(files: &[File], changes: &[FileChange], not_recorded: &[NotRecorded]) -
         several => format!("{} files are as they were before.", several.len()),
     };
     for item in not_recorded.iter().take(MAX_NAMED) {
-        text.push_str(&format!("\n[not taken back, since it wasn't recorded: {}: {}]", item.path, item.reason));
+        let _ = write!(text, "\n[not taken back, since it wasn't recorded: {}: {}]", item.path, item.reason);
     }
     if not_recorded.len() > MAX_NAMED {
-        text.push_str(&format!("\n[nor were {} more]", not_recorded.len() - MAX_NAMED));
+        let _ = write!(text, "\n[nor were {} more]", not_recorded.len() - MAX_NAMED);
     }
     text
 }
