@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Devices(Devices),
     /// List sessions, newest first.
     Sessions(Sessions),
+    /// Talk with the agent in this terminal: follow it live, steer it, and answer what it asks.
+    Chat(Chat),
     /// Say something to the agent, or `-` to read it from standard input.
     Send(Send),
     /// Show a session: its task, what was said and done, and what waits for you.
@@ -58,6 +60,10 @@ pub(crate) enum Command {
     Answer(Answer),
     /// Take a session over to this terminal.
     TakeOver(TakeOver),
+    /// Offer a session to another device, and wait for its answer.
+    Handoff(Handoff),
+    /// Give a session up, so that whichever device speaks next has it.
+    Release(Release),
     /// Stop what the agent is doing.
     Stop(Stop),
     /// Go on with a paused task.
@@ -72,6 +78,10 @@ pub(crate) enum Command {
     Import(Import),
     /// Copy a hub's data to a new directory, while it runs or not.
     Backup(Backup),
+    /// Print completions for a shell, such as `baton completions bash > ~/.local/share/bash-completion/completions/baton`.
+    Completions(Completions),
+    /// Print the manual page.
+    Man(Man),
 }
 
 #[derive(Debug, clap::Args)]
@@ -380,4 +390,48 @@ pub(crate) struct Stop {
     /// Pause instead, to go on later.
     #[arg(long)]
     pub(crate) pause: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Chat {
+    /// The session. Default: the newest open one, or a new one.
+    #[arg(long, value_name = "ID", conflicts_with = "new")]
+    pub(crate) session: Option<String>,
+    /// Open a new session.
+    #[arg(long)]
+    pub(crate) new: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Handoff {
+    /// The device to offer it to, by its name, its id or the end of it.
+    pub(crate) device: String,
+    /// The session. Default: the newest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Confirm a switch while something with a lasting effect is under way.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Release {
+    /// The session. Default: the newest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Confirm a switch while something with a lasting effect is under way.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// Write a page for the program and for each command into this directory instead.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
 }

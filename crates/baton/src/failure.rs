@@ -31,6 +31,11 @@ impl Failure {
         Self { exit: 5, code: "unreachable".to_owned(), message: message.into(), hint: hint.into() }
     }
 
+    /// What happened, and what to do, for people.
+    pub(crate) fn words(&self) -> String {
+        format!("{} {}", self.message, self.hint)
+    }
+
     /// Tells it on standard error, as a line of JSON or as two sentences.
     pub(crate) fn tell(&self, json: bool) -> ExitCode {
         if json {

@@ -2,6 +2,7 @@
 
 mod args;
 mod assets;
+mod chat;
 mod commands;
 mod config;
 mod failure;
@@ -22,7 +23,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    start_logging(args.log.as_deref());
+    // Nothing but the conversation writes into its terminal, unless it was asked for.
+    let level = if matches!(args.command, Command::Chat(_)) { Some("off") } else { None };
+    start_logging(args.log.as_deref().or(level));
     let json = args.json;
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
@@ -45,6 +48,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Pair(pair) => commands::pair::run(pair, profile, &out).await,
         Command::Devices(devices) => commands::devices::run(devices, profile, &out).await,
         Command::Sessions(sessions) => commands::sessions::run(sessions, profile, &out).await,
+        Command::Chat(chat) => commands::chat::run(chat, profile, &out).await,
         Command::Send(send) => commands::send::run(send, profile, &out).await,
         Command::Show(show) => commands::show::run(show, profile, &out).await,
         Command::Events(events) => commands::events::run(events, profile, &out).await,
@@ -56,6 +60,8 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Rules(rules) => commands::rules::run(rules, profile, &out).await,
         Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
         Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,
+        Command::Handoff(handoff) => commands::handoff::run(handoff, profile, &out).await,
+        Command::Release(release) => commands::release::run(release, profile, &out).await,
         Command::Stop(stop) => commands::stop::run(stop, profile, &out).await,
         Command::Resume(resume) => commands::resume::run(resume, profile, &out).await,
         Command::Brief(brief) => commands::read::brief(brief, profile, &out).await,
@@ -63,6 +69,8 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Export(export) => commands::export::run(export, profile, &out).await,
         Command::Import(import) => commands::import::run(import, profile, &out).await,
         Command::Backup(backup) => commands::backup::run(backup, &out).await,
+        Command::Completions(completions) => commands::completions::run(completions),
+        Command::Man(man) => commands::man::run(man),
     }
 }
 

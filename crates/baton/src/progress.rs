@@ -52,7 +52,7 @@ pub(crate) async fn follow(
                     if raw {
                         print_raw(&change)?;
                     } else {
-                        shown.change(&change, out);
+                        print(&mut shown, &change, out);
                     }
                     refused |= change.upserts.iter().any(is_refused_request);
                     if let Some(code) = rests(&change, until) {
@@ -60,9 +60,9 @@ pub(crate) async fn follow(
                     }
                 }
                 HubFrame::Delta { session_id, message_id, part: DeltaPart::Text, offset, text, .. }
-                    if !raw && !out.is_json() && session_id == session =>
+                    if !raw && !out.is_json() && session_id == session && shown.delta(message_id, DeltaPart::Text, offset, &text) =>
                 {
-                    shown.delta(message_id, offset, &text);
+                    print_piece(&text);
                 }
                 HubFrame::Error { error, .. } => return Err(error.into()),
                 HubFrame::Reset { reason, .. } => {
@@ -129,69 +129,123 @@ fn is_refused_request(entity: &EntityView) -> bool {
 
 /// What a terminal has been shown already.
 #[derive(Debug, Default)]
-struct Shown {
-    /// The answer under way, as far as changes tell, and how many bytes of it were shown as they came. `None`: it is shown whole at its end.
-    answering: Option<(MessageId, Option<u64>)>,
+pub(crate) struct Shown {
+    /// The answer under way, as far as changes tell.
+    answering: Option<Answering>,
     /// Whether the last line is still open.
     streaming: bool,
     /// What the hub said last, which is the reason of a turn's end as well.
     said_by_hub: Option<String>,
 }
 
+/// How many bytes of an answer were shown as they came. `None`: that part is shown whole at its end.
+#[derive(Debug)]
+struct Answering {
+    message: MessageId,
+    text: Option<u64>,
+    thinking: Option<u64>,
+}
+
+impl Answering {
+    const fn new(message: MessageId) -> Self {
+        Self { message, text: Some(0), thinking: Some(0) }
+    }
+}
+
+/// What a change adds to what is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    /// How the line that is still open ends, if there is one.
+    pub(crate) end: Option<&'static str>,
+    /// Thinking that wasn't shown as it came.
+    pub(crate) thinking: Option<String>,
+    pub(crate) lines: Vec<String>,
+}
+
 impl Shown {
-    /// A piece of an answer. Pieces can overtake the changes before them, and some may have come before this terminal was there: then
-    /// the answer is shown whole at its end, so that nothing stands in the wrong place or twice.
-    fn delta(&mut self, message: MessageId, offset: u64, text: &str) {
-        use std::io::Write;
-        let Some((answering, Some(bytes))) = &mut self.answering else { return };
-        if *answering != message || *bytes != offset {
-            return;
-        }
-        *bytes += text.len() as u64;
-        self.streaming = true;
-        let mut out = std::io::stdout().lock();
-        let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
+    /// Before the next piece of an answer that was under way when the terminal came: the hub sends it from its beginning.
+    pub(crate) fn under_way(&mut self, message: MessageId) {
+        self.answering = Some(Answering::new(message));
     }
 
-    /// Whether an answer that has ended was shown whole while it came. Ends an open line.
-    fn close(&mut self, change: &Change) -> bool {
-        let whole = match (&change.event.body, &self.answering) {
-            (SessionEvent::ModelFinished { message_id, text, .. }, Some((answering, Some(bytes)))) => {
-                answering == message_id && *bytes == text.len() as u64
-            }
-            _ => false,
+    /// Whether a piece of an answer goes on with what is shown. Pieces can overtake the changes before them, and some may have come before
+    /// this terminal was there: then the answer is shown whole at its end, so that nothing stands in the wrong place or twice.
+    pub(crate) fn delta(&mut self, message: MessageId, part: DeltaPart, offset: u64, text: &str) -> bool {
+        let Some(answering) = self.answering.as_mut().filter(|answering| answering.message == message) else { return false };
+        let shown = match part {
+            DeltaPart::Text => &mut answering.text,
+            DeltaPart::Thinking => &mut answering.thinking,
         };
+        let Some(bytes) = shown.as_mut().filter(|bytes| **bytes == offset) else { return false };
+        *bytes += text.len() as u64;
+        self.streaming = true;
+        true
+    }
+
+    /// Takes a change in.
+    pub(crate) fn change(&mut self, change: &Change) -> Added {
+        let mut added = Added::default();
+        let mut streamed = false;
+        if let (SessionEvent::ModelFinished { message_id, text, .. }, Some(answering)) = (&change.event.body, &self.answering)
+            && answering.message == *message_id
+        {
+            streamed = answering.text == Some(text.len() as u64);
+            added.thinking = finished_thinking(change, *message_id).filter(|thinking| answering.thinking != Some(thinking.len() as u64));
+        }
         if std::mem::take(&mut self.streaming) {
-            println!("{}", if whole { "" } else { " …" });
-            if let Some((_, bytes)) = &mut self.answering {
-                *bytes = None;
+            added.end = Some(if streamed { "" } else { " …" });
+            // What comes after a change stands in another place.
+            if let Some(answering) = &mut self.answering {
+                answering.text = None;
+                answering.thinking = None;
             }
         }
         if let SessionEvent::ModelStarted { message_id, .. } = &change.event.body {
-            self.answering = Some((*message_id, Some(0)));
+            self.answering = Some(Answering::new(*message_id));
         }
-        whole
-    }
-
-    fn change(&mut self, change: &Change, out: &Output) {
-        let mut streamed = self.close(change);
         if let SessionEvent::MessageAdded { role: Role::Hub, text, .. } = &change.event.body {
             self.said_by_hub = Some(text.clone());
         }
         if let SessionEvent::TurnInterrupted { reason, .. } | SessionEvent::TurnFailed { reason, .. } = &change.event.body
             && self.said_by_hub.as_ref() == Some(reason)
-            && !out.is_json()
         {
-            return;
+            return added;
         }
-        for entity in &change.upserts {
-            if out.is_json() {
-                out.say(&json!({"event": "upsert", "seq": change.seq, "type": baton_proto::EventBody::name(&change.event.body), "entity": entity}), "");
-            } else if let Some(line) = line(entity, &change.event.body, std::mem::take(&mut streamed)) {
-                out.say(&json!(null), &line);
-            }
-        }
+        added.lines = change.upserts.iter().filter_map(|entity| line(entity, &change.event.body, std::mem::take(&mut streamed))).collect();
+        added
     }
+}
+
+fn finished_thinking(change: &Change, id: MessageId) -> Option<String> {
+    change.upserts.iter().find_map(|entity| match entity {
+        EntityView::Message(message) if message.id == id => message.thinking.clone().filter(|thinking| !thinking.trim().is_empty()),
+        _ => None,
+    })
+}
+
+fn print(shown: &mut Shown, change: &Change, out: &Output) {
+    if out.is_json() {
+        for entity in &change.upserts {
+            out.say(
+                &json!({"event": "upsert", "seq": change.seq, "type": baton_proto::EventBody::name(&change.event.body), "entity": entity}),
+                "",
+            );
+        }
+        return;
+    }
+    let added = shown.change(change);
+    if let Some(end) = added.end {
+        println!("{end}");
+    }
+    for line in added.lines {
+        out.say(&json!(null), &line);
+    }
+}
+
+fn print_piece(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
 }
 
 /// An entity as a line, where it says something new.

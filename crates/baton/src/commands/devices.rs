@@ -73,7 +73,7 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
 }
 
 /// A device by its id, by the end of it, or by its name where that is unique.
-async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
+pub(crate) async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
     if let Ok(id) = named.parse() {
         return Ok(id);
     }

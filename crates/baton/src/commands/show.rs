@@ -3,7 +3,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::call_line;
 use crate::{pick, profile};
-use baton_proto::{ApprovalEntity, ApprovalState, EntityView, Phase, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState};
+use baton_proto::{
+    ApprovalEntity, ApprovalState, EntityView, Phase, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState,
+};
 use std::fmt::Write as _;
 
 pub(crate) async fn run(args: Show, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -71,7 +73,8 @@ fn describe(view: &SessionView) -> Result<String, Failure> {
     Ok(text.trim_end().to_owned())
 }
 
-fn entry(entity: &EntityView) -> Option<(u64, String)> {
+/// What is said, done or asked, with its place in the timeline.
+pub(crate) fn entry(entity: &EntityView) -> Option<(u64, String)> {
     Some(match entity {
         EntityView::Message(message) => {
             let who = match (message.role, &message.sender) {
@@ -94,17 +97,25 @@ fn entry(entity: &EntityView) -> Option<(u64, String)> {
 
 /// An open approval with everything that is to be known before answering it: the whole of what would run.
 pub(crate) fn approval(approval: &ApprovalEntity) -> String {
-    let binding = &approval.binding;
-    let place = binding.directory.as_ref().map(|directory| format!("\n    in {directory}")).unwrap_or_default();
-    let changed = if approval.workspace_changed { "\n    The workspace changed since this was asked." } else { "" };
-    let risk = format!("{:?}", binding.risk).to_lowercase();
+    let place = approval.binding.directory.as_ref().map(|directory| format!("\n    in {directory}")).unwrap_or_default();
     format!(
-        "● May this run? {} [{risk}: {}]\n    {}{place}{changed}\n    baton approve {id}   |   baton reject {id}",
-        binding.tool,
-        binding.risk_reason.trim(),
-        binding.preview.replace('\n', "\n    "),
+        "{}\n    {}{place}{}\n    baton approve {id}   |   baton reject {id}",
+        approval_asked(approval),
+        approval.binding.preview.replace('\n', "\n    "),
+        approval_changed(approval),
         id = approval.id
     )
+}
+
+/// What is asked, and how risky it is.
+pub(crate) fn approval_asked(approval: &ApprovalEntity) -> String {
+    let risk = format!("{:?}", approval.binding.risk).to_lowercase();
+    format!("● May this run? {} [{risk}: {}]", approval.binding.tool, approval.binding.risk_reason.trim())
+}
+
+/// A line of its own where the workspace isn't as it was.
+pub(crate) const fn approval_changed(approval: &ApprovalEntity) -> &'static str {
+    if approval.workspace_changed { "\n    The workspace changed since this was asked." } else { "" }
 }
 
 pub(crate) fn question(question: &QuestionEntity) -> String {
