@@ -5,6 +5,7 @@ import { SessionState, type CallEntity, type EntityView, type SessionSummary } f
 import { changedFiles } from "../src/changes.ts";
 import { callTitle } from "../src/call_title.ts";
 import { en } from "../src/i18n/en.ts";
+import { translator, type Key } from "../src/i18n/index.ts";
 import { zh } from "../src/i18n/zh.ts";
 import { parseInline, parseMarkdown } from "../src/markdown.ts";
 import { qrCode } from "../src/qr.ts";
@@ -140,4 +141,9 @@ test("a link becomes a QR code whose size follows its length, and what is too lo
   const grid = qrCode("http://192.168.1.20:7440/#pair=K7QM-3XPA") ?? [];
   const digest = createHash("sha256").update(grid.map((row) => row.map(Number).join("")).join("\n")).digest("hex");
   assert.equal(digest.slice(0, 16), "0a140a55f76e5c32");
+});
+
+test("a state that a newer hub has invented is shown by its own name", () => {
+  assert.equal(translator("zh")("call_in_orbit" as Key), "in orbit");
+  assert.equal(translator("en")("call_started"), "running");
 });

@@ -15,13 +15,13 @@ import type {
   PairingStarted,
   PairingState,
   Problem,
+  Rule,
   SessionList,
   SessionView,
   Trust,
   WorkspaceDiff,
 } from "./types.ts";
 
-import type { Rule } from "./rules.ts";
 import { upload, type UploadOptions } from "./upload.ts";
 
 /** What the hub refused, in a code for programs and two sentences for people. */

@@ -8,7 +8,6 @@ export { isShortened } from "./shortened.ts";
 export { uuidv7 } from "./id.ts";
 export { Outbox, isFinal, type EntryState, type OutboxEntry } from "./outbox.ts";
 export { Overlay, type Delta, type Partial as PartialAnswer } from "./overlay.ts";
-export type { Rule } from "./rules.ts";
 export { SessionState, type EntityKind, type EntityOf, type Unfamiliar } from "./session_state.ts";
 export { GuardedStorage, MemoryStorage, openStorage, type Storage } from "./storage.ts";
 export { ALONE, ChannelTabs, openTabs, type TabMessage, type Tabs } from "./tabs.ts";

@@ -372,6 +372,8 @@ export const en = {
   undo_keeps: "Your own edits stay. Where they are in the same lines, nothing is taken back, and you are told.",
   undo_yes: "Take it back",
 
+  tokens_used: "used {read} tokens in, {written} out",
+
   error_generic: "That didn't work",
 } as const;
 

@@ -9,9 +9,12 @@ export type Translate = (key: Key, parts?: Record<string, string | number>) => s
 const DICTIONARIES: Record<Language, Words> = { en, zh };
 const STORED = "baton/language";
 
+/** A newer hub may name a state that has no words here yet: its own name, without ours before it, then has to do. */
+const unknown = (key: string): string => key.slice(key.indexOf("_") + 1).replaceAll("_", " ");
+
 export function translator(language: Language): Translate {
-  const words = DICTIONARIES[language];
-  return (key, parts = {}) => words[key].replace(/\{(\w+)\}/g, (whole, name: string) => String(parts[name] ?? whole));
+  const words: Partial<Words> = DICTIONARIES[language];
+  return (key, parts = {}) => (words[key] ?? unknown(key)).replace(/\{(\w+)\}/g, (whole, name: string) => String(parts[name] ?? whole));
 }
 
 /** What the reader chose, else what the browser prefers. */

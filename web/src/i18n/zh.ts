@@ -374,5 +374,7 @@ export const zh: Words = {
   undo_keeps: "你自己的编辑会保留。若与其在同一行，则不会撤回，并会告知你。",
   undo_yes: "撤回",
 
+  tokens_used: "已用 {read} 个输入、{written} 个输出词元",
+
   error_generic: "未能完成",
 };

@@ -3,7 +3,7 @@ import { makeVisible, type SessionState, type TaskEntity } from "@baton/sdk";
 import { useMemo } from "react";
 import { changedFiles } from "../changes.ts";
 import { useWords } from "../context.tsx";
-import type { Key } from "../i18n/index.ts";
+import { tagOf, type Key } from "../i18n/index.ts";
 import { Changes } from "./changed_files.tsx";
 import { Facts, validFacts } from "./facts.tsx";
 import { Icon } from "./icons.tsx";
@@ -66,7 +66,8 @@ function PlanSummary({ task }: { task: TaskEntity }) {
 }
 
 function PlanBody({ task }: { task: TaskEntity }) {
-  const { t } = useWords();
+  const { t, language } = useWords();
+  const short = new Intl.NumberFormat(tagOf(language), { notation: "compact", maximumFractionDigits: 1 });
   const { goal, constraints = [], acceptance = [] } = task.core_intent;
   return (
     <div className="plan-body">
@@ -88,6 +89,9 @@ function PlanBody({ task }: { task: TaskEntity }) {
             </li>
           ))}
         </ol>
+      )}
+      {task.usage && task.usage.input_tokens + task.usage.output_tokens > 0 && (
+        <p className="quiet small" data-testid="tokens">{t("tokens_used", { read: short.format(task.usage.input_tokens), written: short.format(task.usage.output_tokens) })}</p>
       )}
       {task.last_error && <p className="plan-error">{makeVisible(task.last_error)}</p>}
     </div>
