@@ -279,6 +279,16 @@ test("by keyboard alone: to a session that waits, through its card, to the next 
   await done(page);
 });
 
+test("a question is answered by keys once it has the focus", { skip }, async () => {
+  const page = await at(await session("Which colour should it have?"));
+  await page.locator("body").press("2");
+  assert.equal(await page.locator("[data-testid=question][data-open-card=true]").count(), 1);
+  await page.keyboard.press("w");
+  await page.keyboard.press("2");
+  await page.locator("[data-testid=question][data-state=answered]").filter({ hasText: "Slate blue" }).waitFor();
+  await done(page);
+});
+
 test("the list is filtered by words, state, device and project", { skip }, async () => {
   await session("Is the orchard in bloom?", rests, phone);
   const own = await context(browser, hub, { cookie: desk });

@@ -30,6 +30,7 @@ export const KEYS = [
   ["n", "key_no"],
   ["a", "key_always"],
   ["w", "key_next_waiting"],
+  ["1 – 9", "key_option"],
   ["j / k", "key_move"],
   ["c", "key_compose"],
   ["/", "key_command"],
@@ -91,6 +92,14 @@ function leave(target: HTMLElement | null): boolean {
 }
 
 function act(key: string, { client, route, showDevices }: Actions): boolean {
+  // A digit chooses among the options of the question that has the focus.
+  if (/^[1-9]$/.test(key)) {
+    const options = document.activeElement?.closest("[data-testid=question][data-open-card=true]")?.querySelectorAll<HTMLButtonElement>("[data-testid=question-option]");
+    const option = options?.[Number(key) - 1];
+    if (!option || option.disabled) return false;
+    option.click();
+    return true;
+  }
   switch (key) {
     case "y":
       return answer(["confirm-yes", "approve"]);

@@ -319,6 +319,7 @@ export const en = {
   key_yes: "Approve the card in sight",
   key_no: "Reject it",
   key_next_waiting: "Next thing that waits for you",
+  key_option: "Choose an answer of the question in focus",
   key_move: "Next or previous session",
   key_compose: "Write",
   key_command: "Begin a command",

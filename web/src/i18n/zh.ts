@@ -321,6 +321,7 @@ export const zh: Words = {
   key_yes: "批准眼前的卡片",
   key_no: "拒绝",
   key_next_waiting: "下一个等你处理的",
+  key_option: "选择当前问题的选项",
   key_move: "下一个或上一个会话",
   key_compose: "输入",
   key_command: "输入命令",

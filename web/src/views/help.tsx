@@ -25,7 +25,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         <dl className="keys">
           {KEYS.map(([key, words]) => (
             <div key={key}>
-              <dt>{key.split(" ").map((part, index) => (part === "/" && key !== "/" ? " / " : <kbd key={index}>{part}</kbd>))}</dt>
+              <dt>{key.split(" ").map((part, index) => ((part === "/" && key !== "/") || part === "–" ? ` ${part} ` : <kbd key={index}>{part}</kbd>))}</dt>
               <dd>{t(words)}</dd>
             </div>
           ))}
