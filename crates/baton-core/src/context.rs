@@ -1,4 +1,4 @@
-use baton_proto::{ClientType, DeviceId, Rule, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
+use baton_proto::{ClientType, DeviceId, JournalId, Rule, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub struct ActingDevice {
     pub name: String,
     pub client_type: ClientType,
     pub trust: Trust,
+    /// The journal that it came with last.
+    pub journal: Option<JournalId>,
 }
 
 impl ActingDevice {

@@ -3,8 +3,8 @@
 use crate::context::Ids;
 use crate::policy;
 use baton_proto::{
-    Actor, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, Lane, MAX_NAME_CHARS,
-    PAIRING_S, Risk, Rule, RuleId, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
+    Actor, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, JournalId, Lane,
+    MAX_NAME_CHARS, PAIRING_S, Risk, Rule, RuleId, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,6 +100,8 @@ pub enum UserCommand {
         capabilities: Capabilities,
         tools: Vec<ToolSpec>,
         workspaces: Vec<Workspace>,
+        /// `None` says nothing about it.
+        journal: Option<JournalId>,
     },
 }
 
@@ -125,10 +127,11 @@ impl User {
             UserEvent::DeviceRenamed { device_id, name } => self.change(*device_id, |record| record.name.clone_from(name)),
             UserEvent::DeviceTrustSet { device_id, trust } => self.change(*device_id, |record| record.trust = *trust),
             UserEvent::DeviceRevoked { device_id } => self.change(*device_id, |record| record.revoked_at = Some(event.at)),
-            UserEvent::DeviceDescribed { device_id, capabilities, tools, workspaces } => self.change(*device_id, |record| {
+            UserEvent::DeviceDescribed { device_id, capabilities, tools, workspaces, journal } => self.change(*device_id, |record| {
                 record.capabilities.clone_from(capabilities);
                 record.tools.clone_from(tools);
                 record.workspaces.clone_from(workspaces);
+                record.journal = journal.or(record.journal);
             }),
             UserEvent::InvitationMade { invitation_id, secret_hash, trust, expires_at } => {
                 let made = OpenInvitation { secret_hash: secret_hash.clone(), trust: *trust, expires_at: *expires_at, made_seq: self.seq };
@@ -221,9 +224,10 @@ impl User {
                 }
                 vec![UserEvent::RuleRemoved { rule_id: *rule_id, reason: reason.clone() }]
             }
-            UserCommand::Describe { device, capabilities, tools, workspaces } => {
+            UserCommand::Describe { device, capabilities, tools, workspaces, journal } => {
                 let known = &self.active(*device)?.record;
-                if known.capabilities == *capabilities && known.tools == *tools && known.workspaces == *workspaces {
+                let same_journal = journal.is_none() || known.journal == *journal;
+                if known.capabilities == *capabilities && known.tools == *tools && known.workspaces == *workspaces && same_journal {
                     return Ok(Vec::new());
                 }
                 vec![UserEvent::DeviceDescribed {
@@ -231,6 +235,7 @@ impl User {
                     capabilities: capabilities.clone(),
                     tools: tools.clone(),
                     workspaces: workspaces.clone(),
+                    journal: *journal,
                 }]
             }
         };
@@ -273,6 +278,7 @@ impl User {
             capabilities: capabilities.clone(),
             tools: Vec::new(),
             workspaces: Vec::new(),
+            journal: None,
         })
     }
 }

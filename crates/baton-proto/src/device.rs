@@ -1,4 +1,4 @@
-use crate::{DeviceId, InvitationId, PairingId, Timestamp, ToolSpec, UserId, Workspace};
+use crate::{DeviceId, InvitationId, JournalId, PairingId, Timestamp, ToolSpec, UserId, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,6 +55,9 @@ pub struct DeviceRecord {
     pub tools: Vec<ToolSpec>,
     #[serde(default)]
     pub workspaces: Vec<Workspace>,
+    /// The journal it came with last. A device that never told one is believed to have lost none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalId>,
 }
 
 /// `GET /v1/devices`: a device as its user sees it.

@@ -1,7 +1,7 @@
 use crate::{
     ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect,
-    ErrorCode, FactId, HandoffId, InvitationId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk, Rule, RuleId,
-    Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
+    ErrorCode, FactId, HandoffId, InvitationId, JournalId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk,
+    Rule, RuleId, Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -244,7 +244,11 @@ events! {
         }
         ToolPrepared = "tool_prepared" { call_id: CallId, prepared: Prepared }
         /// The intention, durable before anything is dispatched (E2).
-        ToolPlanned = "tool_planned" { call_id: CallId, attempt: u32 }
+        ToolPlanned = "tool_planned" {
+            call_id: CallId, attempt: u32,
+            /// The journal that its device was known by then, into which it may be written from now on.
+            #[serde(default, skip_serializing_if = "Option::is_none")] journal: Option<JournalId>,
+        }
         ToolStarted = "tool_started" { call_id: CallId, attempt: u32, device_id: DeviceId }
         ToolAttemptFailed = "tool_attempt_failed" { call_id: CallId, attempt: u32, error: ToolError }
         ToolUnknown = "tool_unknown" { call_id: CallId, attempt: u32, cause: UnknownCause, known: String }
@@ -303,7 +307,10 @@ events! {
         DeviceRenamed = "device_renamed" { device_id: DeviceId, name: String }
         DeviceTrustSet = "device_trust_set" { device_id: DeviceId, trust: Trust }
         DeviceRevoked = "device_revoked" { device_id: DeviceId }
-        DeviceDescribed = "device_described" { device_id: DeviceId, capabilities: Capabilities, tools: Vec<ToolSpec>, workspaces: Vec<Workspace> }
+        DeviceDescribed = "device_described" {
+            device_id: DeviceId, capabilities: Capabilities, tools: Vec<ToolSpec>, workspaces: Vec<Workspace>,
+            #[serde(default, skip_serializing_if = "Option::is_none")] journal: Option<JournalId>,
+        }
         InvitationMade = "invitation_made" { invitation_id: InvitationId, secret_hash: Digest, trust: Trust, expires_at: Timestamp }
         InvitationClaimed = "invitation_claimed" { invitation_id: InvitationId, device_id: DeviceId }
         RuleMade = "rule_made" { rule: Rule }
@@ -414,6 +421,8 @@ pub enum UnknownCause {
     HubRestarted,
     DeviceDisconnected,
     DeviceRestarted,
+    /// The device came back with another journal, so it can't say what it had been given (F7).
+    JournalLost,
 }
 
 /// What settled, or moved on, a call with an unknown outcome (E3).

@@ -1,6 +1,6 @@
 use crate::{
-    Brief, CallId, Capabilities, ClientType, DeviceId, EntityView, ErrorBody, Event, Finding, HandoffId, HubInfo, MessageId, Outcome,
-    Prepared, QuestionToDevice, RecordedChanges, Reply, SessionId, SessionView, Timestamp, ToolSpec, Trust, UserId, Workspace,
+    Brief, CallId, Capabilities, ClientType, DeviceId, EntityView, ErrorBody, Event, Finding, HandoffId, HubInfo, JournalId, MessageId,
+    Outcome, Prepared, QuestionToDevice, RecordedChanges, Reply, SessionId, SessionView, Timestamp, ToolSpec, Trust, UserId, Workspace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,9 @@ pub enum ClientFrame {
         cursors: BTreeMap<SessionId, u64>,
         #[serde(default)]
         running: Vec<RunningCall>,
+        /// Which journal `running` is from. Another one than before shows that the device forgot what it had been given (F7).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        journal: Option<JournalId>,
     },
     /// Without `after`: the view, then changes. With it: what came after it.
     Subscribe {

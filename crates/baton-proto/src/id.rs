@@ -63,4 +63,6 @@ ids! {
     PairingId,
     /// A one-time link that pairs a device.
     InvitationId,
+    /// One life of a device's journal: another one is what a device shows that has lost the first (F7).
+    JournalId,
 }

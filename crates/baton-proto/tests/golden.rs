@@ -125,3 +125,18 @@ fn unknown_fields_are_ignored_and_a_missing_lane_is_main() {
     .unwrap();
     assert_eq!(read, note_set(|_| {}).unwrap());
 }
+
+/// What was added to a type since its golden file was written; without it, the type is as it was.
+#[test]
+fn f7_a_journals_identity_is_read_and_written_where_it_is_told() {
+    let journal = json!("0199f0d0-0000-7000-8000-000000000011");
+    let added = |text: &str, at: &str| {
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value.pointer_mut(at).unwrap()["journal"] = journal.clone();
+        value.to_string()
+    };
+    same::<ClientFrame>("hello", &added(include_str!("golden/v1/client_frame.hello.json"), ""));
+    same::<Event>("tool_planned", &added(include_str!("golden/v1/event.tool_planned.json"), "/data"));
+    same::<Event<UserEvent>>("device_described", &added(include_str!("golden/v1/user_event.device_described.json"), "/data"));
+    same::<Event<UserEvent>>("device_paired", &added(include_str!("golden/v1/user_event.device_paired.json"), "/data/device"));
+}

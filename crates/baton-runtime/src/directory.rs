@@ -316,7 +316,13 @@ impl Known {
 }
 
 fn acting(record: &DeviceRecord) -> ActingDevice {
-    ActingDevice { device_id: record.device_id, name: record.name.clone(), client_type: record.client_type, trust: record.trust }
+    ActingDevice {
+        device_id: record.device_id,
+        name: record.name.clone(),
+        client_type: record.client_type,
+        trust: record.trust,
+        journal: record.journal,
+    }
 }
 
 #[cfg(test)]

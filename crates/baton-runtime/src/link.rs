@@ -7,8 +7,8 @@ use crate::subscription::{Subscription, SubscriptionItem};
 use baton_core::Command;
 use baton_core::user::UserCommand;
 use baton_proto::{
-    CallId, Capabilities, Changed, ClientFrame, DeltaPart, ErrorBody, ErrorCode, HEARTBEAT_S, HubFrame, Limits, Operation, RunningCall,
-    RunningState, SessionId, ToolSpec, Workspace,
+    CallId, Capabilities, Changed, ClientFrame, DeltaPart, ErrorBody, ErrorCode, HEARTBEAT_S, HubFrame, JournalId, Limits, Operation,
+    RunningCall, RunningState, SessionId, ToolSpec, Workspace,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ struct Acknowledgement {
 impl Hub {
     /// Takes up a connection whose first frame was `hello`. Frames for it come out of the receiver.
     pub async fn connect(self: &Arc<Self>, who: Identity, hello: ClientFrame) -> Result<(Link, LinkFrames), ErrorBody> {
-        let ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, cursors, running } = hello else {
+        let ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, cursors, running, journal } = hello else {
             return Err(ErrorBody::invalid("The first frame of a connection is `hello`."));
         };
         if protocol != baton_proto::PROTOCOL_VERSION {
@@ -110,7 +110,7 @@ impl Hub {
         if client_type != record.client_type {
             return Err(ErrorBody::invalid("The connection names another client type than the token's device."));
         }
-        self.describe(who, capabilities, tools, workspaces).await?;
+        self.describe(who, capabilities, tools, workspaces, journal).await?;
         let (sender, frames) = mpsc::channel(WAITING_FRAMES);
         let (closing, closed) = mpsc::channel(1);
         let id = NEXT_LINK.fetch_add(1, Ordering::Relaxed);
@@ -156,6 +156,7 @@ impl Hub {
         capabilities: Capabilities,
         tools: Vec<ToolSpec>,
         workspaces: Vec<Workspace>,
+        journal: Option<JournalId>,
     ) -> Result<(), ErrorBody> {
         let mut names = std::collections::BTreeSet::new();
         for tool in &tools {
@@ -165,7 +166,7 @@ impl Hub {
             }
         }
         let workspaces = workspaces.into_iter().map(|workspace| Workspace { device_id: Some(who.device_id), ..workspace }).collect();
-        let command = UserCommand::Describe { device: who.device_id, capabilities, tools, workspaces };
+        let command = UserCommand::Describe { device: who.device_id, capabilities, tools, workspaces, journal };
         self.shared.directory.submit(who.user_id, command).await.map(|_| ())
     }
 }
@@ -220,7 +221,7 @@ impl Link {
             // Whoever carries the frames answers it, since the answer shows that the line itself lives (C20).
             ClientFrame::Heartbeat { capabilities, .. } => {
                 if let (Some(capabilities), Some(record)) = (capabilities, self.hub.device(self.who)) {
-                    self.hub.describe(self.who, capabilities, record.tools, record.workspaces).await?;
+                    self.hub.describe(self.who, capabilities, record.tools, record.workspaces, None).await?;
                 }
             }
             ClientFrame::ToolStarted { session_id, call_id, attempt } => {
@@ -252,7 +253,7 @@ impl Link {
         let id = workspace.workspace_id;
         let mut workspaces: Vec<_> = record.workspaces.into_iter().filter(|known| known.workspace_id != id).collect();
         workspaces.push(workspace);
-        self.hub.describe(self.who, record.capabilities, record.tools, workspaces).await?;
+        self.hub.describe(self.who, record.capabilities, record.tools, workspaces, None).await?;
         for (session, _) in self.shared.loaded(self.who.user_id) {
             let Ok(state) = self.shared.state(self.who.user_id, session).await else { continue };
             if state.workspace.as_ref().is_some_and(|known| known.workspace_id == id) {

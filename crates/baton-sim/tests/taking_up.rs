@@ -59,6 +59,7 @@ async fn connected(hub: &Arc<Hub>, who: Identity) -> (Link, LinkFrames) {
         workspaces: Vec::new(),
         cursors: std::collections::BTreeMap::new(),
         running: Vec::new(),
+        journal: None,
     };
     hub.connect(who, hello).await.unwrap()
 }

@@ -75,6 +75,7 @@ impl Link<'_> {
             workspaces: hello.workspaces,
             cursors: self.cursors.hello(),
             running: hello.running,
+            journal: hello.journal,
         };
         let message = encode(&frame).map_err(|error| {
             let hint = "Offer fewer tools or workspaces, or follow fewer sessions.";

@@ -16,8 +16,8 @@ use crate::{HubUrl, Token, tls};
 use async_trait::async_trait;
 use backoff::Backoff;
 use baton_proto::{
-    Capabilities, ClientFrame, ClientType, DeviceId, ErrorBody, HubFrame, HubInfo, Limits, MAX_FRAME_BYTES, RunningCall, SessionId,
-    ToolSpec, Trust, UserId, Workspace,
+    Capabilities, ClientFrame, ClientType, DeviceId, ErrorBody, HubFrame, HubInfo, JournalId, Limits, MAX_FRAME_BYTES, RunningCall,
+    SessionId, ToolSpec, Trust, UserId, Workspace,
 };
 use cursors::Cursors;
 use link::{Ended, Link};
@@ -52,12 +52,14 @@ pub struct Hello {
     pub tools: Vec<ToolSpec>,
     pub workspaces: Vec<Workspace>,
     pub running: Vec<RunningCall>,
+    /// Which journal tells of what runs; for ends that act.
+    pub journal: Option<JournalId>,
 }
 
 impl Hello {
     /// An end with people in front of it and no tools.
     pub fn of(client_type: ClientType) -> Self {
-        Self { client_type, capabilities: Capabilities::default(), tools: vec![], workspaces: vec![], running: vec![] }
+        Self { client_type, capabilities: Capabilities::default(), tools: vec![], workspaces: vec![], running: vec![], journal: None }
     }
 }
 

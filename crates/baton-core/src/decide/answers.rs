@@ -52,7 +52,7 @@ pub(super) fn confirm(
     }
     draft.emit(SessionEvent::ApprovalDecided { approval_id, decision, by: sender.sender(), rule_id: None });
     match decision {
-        Decision::Approve => draft.emit(SessionEvent::ToolPlanned { call_id: call.id, attempt: call.attempt + 1 }),
+        Decision::Approve => tools::plan(draft, call.id, call.attempt + 1),
         Decision::Reject => draft.emit(SessionEvent::ToolFailed {
             call_id: call.id,
             attempt: 0,
@@ -143,7 +143,7 @@ pub(super) fn settle_question(draft: &mut Draft<'_>, sender: &ActingDevice, ques
                 attempt: call.attempt,
                 finding: Reconciliation::HumanSaysDoIt { by_device: sender.sender() },
             });
-            draft.emit(SessionEvent::ToolPlanned { call_id: call.id, attempt: call.attempt + 1 });
+            tools::plan(draft, call.id, call.attempt + 1);
         }
         (QuestionKind::Outcome, _) => {
             draft.emit(SessionEvent::ToolReconciled {

@@ -5,7 +5,8 @@ use crate::machine::tool_call::{CallStage, Waiting};
 use crate::words;
 use baton_proto::{Baseline, CallId, DeviceId, MAX_DEADLY_RESUMES, Reconciliation, RunningState, SessionEvent, UnknownCause};
 
-/// A device is back and says what its journal knows. A planned call that it doesn't know never reached it, and is dispatched again.
+/// A device is back and says what its journal knows. A planned call that the same journal doesn't know never reached it, and is dispatched
+/// again; of one that another journal may have known, nobody can say whether it ran (F7).
 pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(CallId, u32, RunningState)]) {
     let mine: Vec<_> =
         draft.state.calls.values().filter(|call| call.may_act_on(device)).map(|call| (call.id, call.attempt, call.stage.clone())).collect();
@@ -24,14 +25,29 @@ pub(super) fn reported(draft: &mut Draft<'_>, device: DeviceId, running: &[(Call
             }
             // It was written down before it was reported as started; a journal that doesn't know it was lost.
             (CallStage::Started { .. } | CallStage::Unknown { waiting: Waiting::Device, .. }, None) => {
-                tools::interrupted(draft, call_id, "The device has no record of it any more.");
+                tools::interrupted(draft, call_id, UnknownCause::DeviceRestarted, "The device has no record of it any more.");
             }
+            (CallStage::Planned { .. }, None) => forgotten(draft, call_id),
             (CallStage::Cancelling { reason, .. }, None) => {
                 draft.emit(SessionEvent::ToolCancelled { call_id, reason: reason.clone(), result: None });
             }
             // Of one that it knows otherwise, the outcome itself follows as a result; one that it doesn't know at all is dispatched anew.
             _ => {}
         }
+    }
+}
+
+/// What a device may have been given before it lost its journal isn't handed out again as if it had never come.
+fn forgotten(draft: &mut Draft<'_>, call_id: CallId) {
+    let Some(call) = draft.state.calls.get(&call_id) else { return };
+    let device = call.terms.device_id.and_then(|device| draft.at.around.devices.get(&device));
+    if call.may_be_forgotten(device.and_then(|device| device.journal)) {
+        tools::interrupted(
+            draft,
+            call_id,
+            UnknownCause::JournalLost,
+            "The device lost its journal after this was handed to it, so it can't say whether it ran.",
+        );
     }
 }
 
@@ -114,6 +130,12 @@ fn take_up(draft: &mut Draft<'_>) {
             cause: UnknownCause::HubRestarted,
             known: "The hub stopped while this ran; its device hasn't reported yet.".to_owned(),
         });
+    }
+    // Their device may have come back without its journal while nobody drove this session.
+    let planned: Vec<_> =
+        draft.state.calls.values().filter(|call| matches!(call.stage, CallStage::Planned { .. })).map(|call| call.id).collect();
+    for call_id in planned {
+        forgotten(draft, call_id);
     }
     let interrupted = draft.state.open_turn().and_then(|turn| turn.model.clone()).filter(|call| call.stage == ModelStage::Started);
     if let Some(call) = interrupted {

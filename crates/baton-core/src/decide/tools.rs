@@ -88,12 +88,19 @@ pub(super) fn decide_unprepared(draft: &mut Draft<'_>, call_id: CallId) {
     settle_terms(draft, call_id, None);
 }
 
+/// The intention to let a call run, for the journal that its device is known by (E2, F7).
+pub(super) fn plan(draft: &mut Draft<'_>, call_id: CallId, attempt: u32) {
+    let device = draft.state.calls.get(&call_id).and_then(|call| call.terms.device_id);
+    let journal = device.and_then(|device| draft.at.around.devices.get(&device)).and_then(|device| device.journal);
+    draft.emit(SessionEvent::ToolPlanned { call_id, attempt, journal });
+}
+
 /// Plans a call, or asks for approval first.
 fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepared>) {
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let literal = call.origin == CallOrigin::User && call.risk <= Risk::Sensitive;
     if call.risk == Risk::Safe || literal {
-        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: call.attempt + 1 });
+        plan(draft, call_id, call.attempt + 1);
         return;
     }
     let arguments = call.arguments.to_string();
@@ -124,7 +131,7 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
     draft.emit(SessionEvent::ApprovalRequested { approval_id, call_id, binding });
     if let Some(Rule { rule_id, granted_by, .. }) = rule {
         draft.emit(SessionEvent::ApprovalDecided { approval_id, decision: Decision::Approve, by: granted_by, rule_id: Some(rule_id) });
-        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: call.attempt + 1 });
+        plan(draft, call_id, call.attempt + 1);
     }
 }
 
@@ -176,7 +183,7 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
             let repeatable = !stopping && call.terms.effect == Effect::Read && error.code == "device_busy" && attempt < 3;
             if repeatable {
                 draft.emit(SessionEvent::ToolAttemptFailed { call_id, attempt, error: error.clone() });
-                draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+                plan(draft, call_id, attempt + 1);
                 return;
             }
             let baseline = result.as_ref().and_then(|result| result.baseline.clone());
@@ -192,7 +199,7 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
             };
             draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: result.clone() });
         }
-        Outcome::Interrupted { known } => interrupted(draft, call_id, known),
+        Outcome::Interrupted { known } => interrupted(draft, call_id, UnknownCause::DeviceRestarted, known),
     }
 }
 
@@ -220,9 +227,9 @@ pub(super) fn withdraw_question(draft: &mut Draft<'_>, call: &ToolCall) {
     }
 }
 
-/// The device died in the middle of a call. Reading is repeated; what can be looked up is looked up; what changes nothing when repeated
-/// is repeated; for the rest a human decides (E3).
-pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, known: &str) {
+/// The device died in the middle of a call, or lost what it knew of it. Reading is repeated; what can be looked up is looked up; what changes
+/// nothing when repeated is repeated; for the rest a human decides (E3).
+pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, cause: UnknownCause, known: &str) {
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let attempt = call.attempt;
     if let CallStage::Cancelling { reason, .. } = &call.stage {
@@ -231,7 +238,7 @@ pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, known: &str) {
         return;
     }
     if !matches!(call.stage, CallStage::Unknown { .. }) {
-        draft.emit(SessionEvent::ToolUnknown { call_id, attempt, cause: UnknownCause::DeviceRestarted, known: known.to_owned() });
+        draft.emit(SessionEvent::ToolUnknown { call_id, attempt, cause, known: known.to_owned() });
     }
     if call.terms.effect != Effect::Read && call.terms.lookup {
         draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::Unclear { known: known.to_owned() } });
@@ -248,7 +255,7 @@ fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
             return;
         }
         draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::Repeatable });
-        draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+        plan(draft, call_id, attempt + 1);
         return;
     }
     draft.emit(SessionEvent::QuestionAsked {
@@ -289,7 +296,7 @@ pub(super) fn probed(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, devic
         }
         Finding::NotHappened => {
             draft.emit(SessionEvent::ToolReconciled { call_id, attempt, finding: Reconciliation::NotHappened });
-            draft.emit(SessionEvent::ToolPlanned { call_id, attempt: attempt + 1 });
+            plan(draft, call_id, attempt + 1);
         }
         Finding::Unclear { known } => repeat_or_ask(draft, &call, &bounded::sentence(known)),
     }

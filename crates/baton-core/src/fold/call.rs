@@ -24,6 +24,7 @@ impl Session {
                 terms: terms.clone(),
                 stage: CallStage::Proposed,
                 attempt: 0,
+                journal: None,
                 digests: Arc::default(),
                 risk: terms.risk,
                 approval: None,
@@ -61,8 +62,9 @@ impl Session {
                 call.digests = Arc::new(prepared.digests.clone());
                 call.risk = call.risk.max(prepared.risk);
             }
-            SessionEvent::ToolPlanned { attempt, .. } => {
+            SessionEvent::ToolPlanned { attempt, journal, .. } => {
                 call.attempt = *attempt;
+                call.journal = *journal;
                 call.stage = CallStage::Planned { attempt: *attempt };
             }
             SessionEvent::ToolStarted { attempt, .. } => {

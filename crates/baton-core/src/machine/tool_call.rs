@@ -1,5 +1,5 @@
 use baton_proto::{
-    ApprovalId, CallId, CallOrigin, CallState, CallTerms, DeviceId, Digest, QuestionId, TaskId, Timestamp, TurnId, UnknownCause,
+    ApprovalId, CallId, CallOrigin, CallState, CallTerms, DeviceId, Digest, JournalId, QuestionId, TaskId, Timestamp, TurnId, UnknownCause,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +22,9 @@ pub struct ToolCall {
     pub stage: CallStage,
     /// The latest attempt that was planned, 0 before the first.
     pub attempt: u32,
+    /// The journal that the latest attempt was planned for, where its device has told one.
+    #[serde(default)]
+    pub journal: Option<JournalId>,
     /// Digests the device found when it prepared the call; it runs only while they hold (S17).
     pub digests: Arc<BTreeMap<String, Option<Digest>>>,
     /// Risk after preparation.
@@ -117,6 +120,11 @@ impl ToolCall {
                 self.stage,
                 CallStage::Planned { .. } | CallStage::Started { .. } | CallStage::Unknown { .. } | CallStage::Cancelling { .. }
             )
+    }
+
+    /// Whether it may have been handed to a device that forgot it: it was planned for another journal than the device has now (F7).
+    pub fn may_be_forgotten(&self, now: Option<JournalId>) -> bool {
+        matches!(self.stage, CallStage::Planned { .. }) && matches!((self.journal, now), (Some(then), Some(now)) if then != now)
     }
 
     /// Whether an effect may be under way that outlasts a switch of device (H6).

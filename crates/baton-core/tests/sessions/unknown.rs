@@ -88,6 +88,80 @@ fn c08_an_interrupted_call_is_repeated_looked_up_or_asked_about() {
     }
 }
 
+/// A world in which a call of that tool was handed to the laptop, and nobody has heard that it began.
+fn planned(tool: &str, journal: Option<u128>) -> World {
+    let mut world = World::asked("do the work");
+    world.comes_with("laptop", journal);
+    world.answer("", &[(tool, json!({"path": "a.css"}))]);
+    match tool {
+        "run_command" | "delete_file" => {
+            world.prepare(tool, Risk::Sensitive);
+            approve(&mut world);
+        }
+        "send_payment" => approve(&mut world),
+        _ => {}
+    }
+    assert_eq!(world.call(tool).stage, CallStage::Planned { attempt: 1 }, "{tool}");
+    world
+}
+
+#[test]
+fn f7_a_call_handed_to_a_device_that_lost_its_journal_is_repeated_looked_up_or_asked_about() {
+    let rows = [
+        ("read_file", After::Repeated),
+        ("format_file", After::Repeated),
+        ("edit_file", After::LookedUp),
+        ("delete_file", After::LookedUp),
+        ("run_command", After::Asked),
+        ("ring_bell", After::Asked),
+        ("send_payment", After::Asked),
+    ];
+    for (tool, after) in rows {
+        for heard in ["by the session", "while nobody drove the session"] {
+            let mut world = planned(tool, Some(1));
+            world.lose("laptop");
+            world.comes_with("laptop", Some(2));
+            match heard {
+                "by the session" => world.report("laptop", Vec::new()),
+                _ => world.restart(),
+            }
+            let found = match &world.call(tool).stage {
+                CallStage::Planned { attempt: 2 } => After::Repeated,
+                CallStage::Unknown { cause: UnknownCause::JournalLost, waiting: Waiting::Lookup, .. } => After::LookedUp,
+                CallStage::Unknown { cause: UnknownCause::JournalLost, waiting: Waiting::Human { .. }, .. } => After::Asked,
+                other => panic!("{tool}, heard {heard}: {other:?}"),
+            };
+            assert_eq!(found, after, "{tool}, heard {heard}");
+            assert_eq!(dispatched(&world, tool), (after == After::Repeated).then_some(2), "{tool}, heard {heard}");
+            // What was said once isn't said again.
+            let stage = world.call(tool).stage.clone();
+            world.report("laptop", Vec::new());
+            assert_eq!(world.call(tool).stage, stage, "{tool}, heard {heard}");
+            let said = world.count(|body| matches!(body, SessionEvent::ToolUnknown { known, .. } if known.contains("lost its journal")));
+            assert_eq!(said, 1, "{tool}, heard {heard}");
+        }
+    }
+}
+
+#[test]
+fn f7_a_call_that_no_lost_journal_can_have_known_is_dispatched_again() {
+    for (then, now) in [(Some(1), Some(1)), (None, Some(1)), (None, None), (Some(1), None)] {
+        let mut world = planned("run_command", then);
+        world.lose("laptop");
+        world.comes_with("laptop", now);
+        world.report("laptop", Vec::new());
+        assert_eq!(dispatched(&world, "run_command"), Some(1), "planned for {then:?}, back with {now:?}");
+        world.restart();
+        assert_eq!(dispatched(&world, "run_command"), Some(1), "planned for {then:?}, back with {now:?}, after a restart");
+    }
+    // The new journal took it in already.
+    let mut world = planned("run_command", Some(1));
+    world.comes_with("laptop", Some(2));
+    let told = vec![(world.call("run_command").id, 1, RunningState::Running)];
+    world.report("laptop", told);
+    assert_eq!(world.call("run_command").stage, CallStage::Started { attempt: 1 });
+}
+
 #[test]
 fn a_lookup_settles_what_happened_and_repeats_what_did_not() {
     let rows = [

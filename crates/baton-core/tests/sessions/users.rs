@@ -3,7 +3,9 @@
 use baton_core::Ids;
 use baton_core::user::{User, UserCommand, checked_name};
 use baton_proto::ErrorCode::{IllegalTransition, Invalid, NotFound, TooLarge};
-use baton_proto::{Capabilities, ClientType, DeviceId, Digest, ErrorBody, ErrorCode, Event, Timestamp, Trust, UserEvent, UserId};
+use baton_proto::{
+    Capabilities, ClientType, DeviceId, Digest, ErrorBody, ErrorCode, Event, JournalId, Timestamp, Trust, UserEvent, UserId,
+};
 
 struct Account {
     user: User,
@@ -110,7 +112,7 @@ fn a_device_is_renamed_trusted_and_revoked() {
         UserCommand::Revoke { device },
         UserCommand::Rename { device, name: "again".to_owned() },
         UserCommand::SetTrust { device, trust: Trust::Guest },
-        UserCommand::Describe { device, capabilities: Capabilities::default(), tools: Vec::new(), workspaces: Vec::new() },
+        UserCommand::Describe { device, capabilities: Capabilities::default(), tools: Vec::new(), workspaces: Vec::new(), journal: None },
         UserCommand::Revoke { device: DeviceId(uuid::Uuid::nil()) },
     ];
     for command in commands {
@@ -129,10 +131,29 @@ fn a_description_that_says_nothing_new_is_not_written() {
         capabilities: Capabilities { features: features.iter().map(|name| (*name).to_owned()).collect(), ..Capabilities::default() },
         tools: Vec::new(),
         workspaces: Vec::new(),
+        journal: None,
     };
     assert_eq!(account.run(describe(&["camera"])).unwrap(), 1);
     assert_eq!(account.run(describe(&["camera"])).unwrap(), 0);
     assert_eq!(account.run(describe(&[])).unwrap(), 1);
+}
+
+#[test]
+fn f7_the_last_journal_that_a_device_told_is_kept() {
+    let mut account = Account::new();
+    let device = account.pair("laptop", Trust::Trusted);
+    let mut hello = |journal: Option<u128>| {
+        let journal = journal.map(|number| JournalId(uuid::Uuid::from_u128(number)));
+        let describe =
+            UserCommand::Describe { device, capabilities: Capabilities::default(), tools: Vec::new(), workspaces: Vec::new(), journal };
+        let written = account.run(describe).unwrap();
+        (written, account.user.devices[&device].record.journal.map(|journal| journal.0.as_u128()))
+    };
+    assert_eq!(hello(None), (0, None));
+    assert_eq!(hello(Some(1)), (1, Some(1)));
+    assert_eq!(hello(Some(1)), (0, Some(1)));
+    assert_eq!(hello(None), (0, Some(1)), "what isn't told is no other one");
+    assert_eq!(hello(Some(2)), (1, Some(2)));
 }
 
 #[test]

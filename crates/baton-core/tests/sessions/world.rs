@@ -9,7 +9,7 @@ use baton_core::{
 };
 use baton_proto::{
     ApprovalId, Baseline, CallId, ClientType, Decision, Delivery, DeviceId, EntityView, ErrorBody, ErrorCode, Event, Finding, Intent,
-    ModelAnswer, ModelError, ModelErrorKind, ModelRequest, Operation, OperationId, Outcome, Phase, Prepared, QuestionId, Risk,
+    JournalId, ModelAnswer, ModelError, ModelErrorKind, ModelRequest, Operation, OperationId, Outcome, Phase, Prepared, QuestionId, Risk,
     RunningState, SessionEvent, SessionId, StateModified, Timestamp, ToolError, ToolResult, ToolSpec, Trust, UserId, Workspace,
     WorkspaceId,
 };
@@ -59,7 +59,10 @@ impl World {
         let devices = DEVICES
             .iter()
             .map(|(name, client_type, trust)| {
-                (id(name), ActingDevice { device_id: id(name), name: (*name).to_owned(), client_type: *client_type, trust: *trust })
+                (
+                    id(name),
+                    ActingDevice { device_id: id(name), name: (*name).to_owned(), client_type: *client_type, trust: *trust, journal: None },
+                )
             })
             .collect();
         let around = Surroundings {
@@ -292,6 +295,13 @@ impl World {
         self.run(None, &Command::DeviceLost { device: id(device) }).unwrap();
     }
 
+    /// The device says hello with a journal of that number, before it reports.
+    pub(crate) fn comes_with(&mut self, device: &str, journal: Option<u128>) {
+        if let Some(device) = self.around.devices.get_mut(&id(device)) {
+            device.journal = journal.map(|number| JournalId(Uuid::from_u128(number)));
+        }
+    }
+
     pub(crate) fn report(&mut self, device: &str, running: Vec<(CallId, u32, RunningState)>) {
         self.around.online.insert(id(device));
         self.run(None, &Command::DeviceReported { device: id(device), running }).unwrap();
@@ -414,7 +424,7 @@ impl World {
         for effect in self.pending() {
             if let Effect::Dispatch { call_id, attempt, .. } = effect {
                 let planned = self.count(
-                    |body| matches!(body, SessionEvent::ToolPlanned { call_id: id, attempt: at } if *id == call_id && *at == attempt),
+                    |body| matches!(body, SessionEvent::ToolPlanned { call_id: id, attempt: at, .. } if *id == call_id && *at == attempt),
                 );
                 assert_eq!(planned, 1, "dispatched without exactly one plan");
                 assert!(!stopping, "dispatched while stopping");

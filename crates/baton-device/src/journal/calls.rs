@@ -1,7 +1,7 @@
 //! The calls that a journal's records add up to.
 
 use super::{AttemptId, Finished, Receipt, Standing};
-use baton_proto::{DeviceId, DispatchedCall, Outcome, RunningCall, RunningState, SessionId};
+use baton_proto::{DeviceId, DispatchedCall, JournalId, Outcome, RunningCall, RunningState, SessionId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -12,6 +12,10 @@ const REMEMBERED: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum Record {
+    /// Written when the journal is made, so that the hub notices when it has become another one.
+    Named {
+        journal_id: JournalId,
+    },
     Adopted {
         device_id: DeviceId,
     },
@@ -40,6 +44,7 @@ pub(super) enum Record {
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    identity: Option<JournalId>,
     device: Option<DeviceId>,
     fence: u64,
     /// Not yet acknowledged, in the order of their last step.
@@ -64,6 +69,7 @@ enum State {
 impl Calls {
     pub(super) fn apply(&mut self, record: Record) {
         match record {
+            Record::Named { journal_id } => self.identity = Some(journal_id),
             Record::Adopted { device_id } => {
                 if self.device.is_some() {
                     *self = Self::default();
@@ -110,7 +116,8 @@ impl Calls {
         let fence = Record::Fence { fence: self.fence };
         let acknowledged = self.acknowledged.iter().map(|id| Record::Acknowledged { id: *id });
         let open = self.open.iter().flat_map(Open::records);
-        device.into_iter().chain([fence]).chain(acknowledged).chain(open).collect()
+        let named = self.identity.map(|journal_id| Record::Named { journal_id });
+        device.into_iter().chain(named).chain([fence]).chain(acknowledged).chain(open).collect()
     }
 
     pub(super) fn receipt(&self, call: &DispatchedCall) -> Receipt {
@@ -163,6 +170,10 @@ impl Calls {
 
     pub(super) const fn device(&self) -> Option<DeviceId> {
         self.device
+    }
+
+    pub(super) const fn identity(&self) -> Option<JournalId> {
+        self.identity
     }
 
     pub(super) const fn fence(&self) -> u64 {

@@ -12,7 +12,7 @@
 mod calls;
 
 use baton_client::record_file::{RecordFile, RecordFileError};
-use baton_proto::{CallId, DeviceId, DispatchedCall, Outcome, RunningCall, SessionId};
+use baton_proto::{CallId, DeviceId, DispatchedCall, JournalId, Outcome, RunningCall, SessionId};
 use calls::{Calls, Record};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,6 +78,7 @@ pub enum JournalError {
 pub struct Journal {
     file: RecordFile,
     calls: Calls,
+    identity: JournalId,
     /// Size after the last time it was written anew.
     compacted: u64,
 }
@@ -85,13 +86,22 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal in the device's directory, and settles what an earlier life left behind.
     pub fn open(directory: &Path) -> Result<Self, JournalError> {
+        Self::open_or_make(directory, fresh_identity())
+    }
+
+    /// The same; a journal that has none yet gets this identity, which must never have been another's.
+    pub fn open_or_make(directory: &Path, fresh: JournalId) -> Result<Self, JournalError> {
         make_private(directory).map_err(|source| JournalError::Directory { path: directory.to_owned(), source })?;
         let (file, records) = RecordFile::open(&directory.join("journal"))?;
         let mut calls = Calls::default();
         for record in records {
             calls.apply(record);
         }
-        let mut journal = Self { file, calls, compacted: 0 };
+        let (identity, is_new) = calls.identity().map_or((fresh, true), |known| (known, false));
+        let mut journal = Self { file, calls, identity, compacted: 0 };
+        if is_new {
+            journal.write(Record::Named { journal_id: identity })?;
+        }
         for record in journal.calls.left_behind() {
             journal.file.append(&record)?;
             journal.calls.apply(record);
@@ -109,7 +119,13 @@ impl Journal {
             return Ok(0);
         }
         let dropped = if self.calls.device().is_some() { self.calls.len() } else { 0 };
+        let known_to_another = self.calls.device().is_some();
         self.write(Record::Adopted { device_id })?;
+        if known_to_another {
+            // It has forgotten, so it is another journal, should the device come back to the former hub.
+            self.identity = fresh_identity();
+            self.write(Record::Named { journal_id: self.identity })?;
+        }
         Ok(dropped)
     }
 
@@ -151,6 +167,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Told at each connection. Another one than before shows that what was written down before is lost.
+    pub const fn identity(&self) -> JournalId {
+        self.identity
+    }
+
     pub fn standing(&self, id: AttemptId) -> Option<Standing> {
         self.calls.standing(id)
     }
@@ -181,6 +202,10 @@ impl Journal {
         self.compacted = self.file.bytes();
         Ok(())
     }
+}
+
+fn fresh_identity() -> JournalId {
+    JournalId(uuid::Uuid::now_v7())
 }
 
 /// The journal as asynchronous code uses it: the disk is waited for on a thread of its own.

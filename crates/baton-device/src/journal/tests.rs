@@ -62,6 +62,8 @@ fn c08_a_journal_cut_at_any_byte_keeps_what_was_synced_and_invents_nothing() {
     let ends: Vec<usize> = content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(index, _)| index + 1).collect();
     let expected = [
         ["unknown", "unknown"],
+        // Its own name only.
+        ["unknown", "unknown"],
         // Received only: forgotten, so that the hub may hand it over again.
         ["unknown", "unknown"],
         ["interrupted", "unknown"],
@@ -195,4 +197,46 @@ fn a_journal_does_not_grow_with_what_is_acknowledged() {
     let mut journal = Journal::open(directory.path()).unwrap();
     assert_eq!(journal.receive(&call(20, 1, 3)).unwrap(), Receipt::Known(Standing::Acknowledged));
     assert!(!journal.admit(2).unwrap(), "the fence is kept");
+}
+
+#[test]
+fn f7_a_journal_that_was_lost_is_another_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let mut journal = Journal::open(directory.path()).unwrap();
+    let first = journal.identity();
+    start(&mut journal, 7);
+    journal.adopt(DeviceId(Uuid::from_u128(1))).unwrap();
+    assert_eq!(journal.identity(), first, "the first pairing forgets nothing");
+    for number in 100..140 {
+        start(&mut journal, number);
+        finish(&mut journal, number, 1, &"x".repeat(64 * 1024));
+        journal.acknowledge(id(number, 1)).unwrap();
+    }
+    drop(journal);
+    let journal = Journal::open(directory.path()).unwrap();
+    assert_eq!(journal.identity(), first, "it is the same after a restart, and after it was written anew");
+    drop(journal);
+    std::fs::remove_file(&path).unwrap();
+    let mut journal = Journal::open(directory.path()).unwrap();
+    let second = journal.identity();
+    assert_ne!(second, first);
+    journal.adopt(DeviceId(Uuid::from_u128(1))).unwrap();
+    journal.adopt(DeviceId(Uuid::from_u128(2))).unwrap();
+    let third = journal.identity();
+    assert_ne!(third, second, "what another pairing's journal held is forgotten");
+    drop(journal);
+    assert_eq!(Journal::open(directory.path()).unwrap().identity(), third);
+}
+
+/// A crash between the two records of another pairing, and a journal of an earlier version.
+#[test]
+fn f7_a_journal_without_an_identity_is_given_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let (mut file, _) = RecordFile::open::<Record>(&path).unwrap();
+    file.append(&Record::Adopted { device_id: DeviceId(Uuid::from_u128(1)) }).unwrap();
+    drop(file);
+    let identity = Journal::open(directory.path()).unwrap().identity();
+    assert_eq!(Journal::open(directory.path()).unwrap().identity(), identity);
 }

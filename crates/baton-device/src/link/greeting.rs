@@ -33,7 +33,15 @@ impl Greeting for DeviceGreeting {
     async fn hello(&self) -> Hello {
         let workspaces = self.workspaces.workspaces().await;
         // Without its journal a device tells of nothing that runs, and is about to stop anyway.
-        let running = self.journal.with(|journal| Ok(journal.running())).await.unwrap_or_default();
-        Hello { client_type: ClientType::Device, capabilities: self.capabilities.clone(), tools: self.toolbox.specs(), workspaces, running }
+        let told = self.journal.with(|journal| Ok((journal.running(), journal.identity()))).await;
+        let (running, journal) = told.map_or_else(|_| (Vec::new(), None), |(running, identity)| (running, Some(identity)));
+        Hello {
+            client_type: ClientType::Device,
+            capabilities: self.capabilities.clone(),
+            tools: self.toolbox.specs(),
+            workspaces,
+            running,
+            journal,
+        }
     }
 }

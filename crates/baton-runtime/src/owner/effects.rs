@@ -74,6 +74,8 @@ impl Owner {
                         self.running.insert(effect, Running::Sent { link: 0 });
                     }
                 }
+                // Its device is back without the journal that this may be written in; what to do follows from what it reports.
+                Effect::Dispatch { call_id, device, .. } if self.may_be_forgotten(call_id, *device) => {}
                 Effect::Prepare { device, .. }
                 | Effect::Dispatch { device, .. }
                 | Effect::Cancel { device, .. }
@@ -82,6 +84,11 @@ impl Owner {
                 }
             }
         }
+    }
+
+    fn may_be_forgotten(&self, call: &CallId, device: DeviceId) -> bool {
+        let now = self.shared.directory.around(self.user).devices.get(&device).and_then(|device| device.journal);
+        self.state.calls.get(call).is_some_and(|call| call.may_be_forgotten(now))
     }
 
     /// Hands a device-bound effect to the connection its device has at the moment. Devices recognise what they were told before.

@@ -221,6 +221,7 @@ async fn follow(hub: SocketAddr, device: &Credentials, session: SessionId) -> Re
         workspaces: Vec::new(),
         cursors: BTreeMap::new(),
         running: Vec::new(),
+        journal: None,
     };
     socket.send(text(&hello)?).await?;
     socket.send(text(&ClientFrame::Subscribe { session_id: session, after: None })?).await?;

@@ -44,13 +44,13 @@ impl Habit {
 
     pub(crate) fn hello(self, frame: ClientFrame) -> ClientFrame {
         match frame {
-            ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, mut cursors, running }
+            ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, mut cursors, running, journal }
                 if self == Self::CursorOffByOne =>
             {
                 for cursor in cursors.values_mut() {
                     *cursor += 1;
                 }
-                ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, cursors, running }
+                ClientFrame::Hello { protocol, client_type, capabilities, tools, workspaces, cursors, running, journal }
             }
             other => other,
         }

@@ -301,7 +301,7 @@ impl Log {
                     return Err(format!("call {call_id} is proposed twice"));
                 }
             }
-            SessionEvent::ToolPlanned { call_id, attempt } => {
+            SessionEvent::ToolPlanned { call_id, attempt, .. } => {
                 let call = self.call(*call_id)?;
                 if call.endings > 0 || *attempt != call.attempt + 1 {
                     return Err(format!("attempt {attempt} of {call_id} is planned after attempt {}", call.attempt));
@@ -359,11 +359,6 @@ impl Log {
         if let Some(why) = stuck(&self.state) {
             wrong.push(format!("at {}: {why}", self.state.seq));
         }
-    }
-
-    /// Whether a call was handed out of which nobody has heard that it began.
-    pub(crate) fn has_planned(&self) -> bool {
-        self.state.unsettled_calls().any(|call| matches!(call.stage, CallStage::Planned { .. }))
     }
 
     pub(crate) fn at_rest(&self) -> bool {

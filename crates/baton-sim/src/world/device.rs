@@ -42,7 +42,7 @@ enum Ended {
 
 /// Lives until it is killed. Damage to its journal ends the world, since that can't happen here.
 pub(crate) async fn live(shared: Arc<Shared>) {
-    let journal = match Journal::open(shared.journal()) {
+    let journal = match Journal::open_or_make(shared.journal(), shared.fresh_journal()) {
         Ok(journal) => journal,
         Err(error) => return shared.violation(&format!("the journal can't be opened: {error}")),
     };
@@ -105,6 +105,7 @@ impl Device {
             workspaces: vec![self.shared.workspace()],
             cursors: BTreeMap::new(),
             running: self.journal.running(),
+            journal: Some(self.journal.identity()),
         };
         self.line.send(hello);
     }

@@ -129,6 +129,7 @@ impl End {
             workspaces: Vec::new(),
             cursors,
             running: Vec::new(),
+            journal: None,
         });
         for session_id in fresh {
             self.line.send(ClientFrame::Subscribe { session_id, after: None });

@@ -11,7 +11,7 @@ use super::outside::{Did, Outside};
 use super::plan::{Fault, ModelTrouble, Moment, Plan, Trouble, When, Who};
 use super::seeded::Seeded;
 use baton_proto::{
-    Baseline, CallId, ClientFrame, DispatchedCall, EventBody as _, HubFrame, Reply, SessionId, UserId, Workspace, WorkspaceId,
+    Baseline, CallId, ClientFrame, DispatchedCall, EventBody as _, HubFrame, JournalId, Reply, SessionId, UserId, Workspace, WorkspaceId,
 };
 use baton_runtime::Identity;
 use baton_store::{StreamId, StreamKind};
@@ -340,11 +340,7 @@ impl Shared {
             Trouble::KillHubs { times, life_ms } => self.kill_hubs(times, life_ms),
             Trouble::KillDevice { down_ms } => self.kill_device(down_ms, Journal::Whole),
             Trouble::TearJournal { down_ms } => self.kill_device(down_ms, Journal::Torn),
-            // A call of which nobody has heard that it began is handed out anew to a device that doesn't know it.
-            Trouble::LoseJournal { down_ms } => {
-                let planned = self.checker().logs.values().any(super::check::Log::has_planned);
-                self.kill_device(down_ms, if planned { Journal::Whole } else { Journal::Lost });
-            }
+            Trouble::LoseJournal { down_ms } => self.kill_device(down_ms, Journal::Lost),
             Trouble::KillEnd { who, down_ms, forgets } => self.kill_end(who, down_ms, forgets),
             Trouble::Cut(who) => self.cables(who).iter().for_each(|cable| cable.cut()),
             Trouble::HalfOpen(who) => self.cables(who).iter().for_each(|cable| cable.fall_silent()),
@@ -369,6 +365,11 @@ impl Shared {
     }
 
     // The device.
+
+    /// What a journal that is made now is known by; the same in each replay.
+    pub(crate) fn fresh_journal(&self) -> JournalId {
+        JournalId(uuid::Uuid::from_u128(u128::from(self.weather().kills) + 1))
+    }
 
     pub(crate) fn start_device(self: &Arc<Self>) {
         let task = tokio::spawn(device::live(Arc::clone(self)));

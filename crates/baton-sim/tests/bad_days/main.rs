@@ -10,6 +10,7 @@ mod commands;
 mod crashes;
 mod full_disk;
 mod hubs;
+mod journals;
 mod quarantine;
 mod sending;
 mod sizes;

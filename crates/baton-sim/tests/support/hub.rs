@@ -134,8 +134,13 @@ impl Drop for Hub {
 
 /// A test device whose tools act on the outside ledger.
 pub fn ledger_device(hub: &Hub, directory: &Path, ledger: &str, invite: Option<&str>) -> Child {
+    ledger_device_at(&hub.url(), directory, ledger, invite)
+}
+
+/// The same, for a hub that is reached by another address than its own.
+pub fn ledger_device_at(hub: &str, directory: &Path, ledger: &str, invite: Option<&str>) -> Child {
     let mut command = Command::new(program("ledger-device"));
-    command.args(["--hub", &hub.url(), "--ledger", ledger, "--data"]).arg(directory.join("ledger-device"));
+    command.args(["--hub", hub, "--ledger", ledger, "--data"]).arg(directory.join("ledger-device"));
     if let Some(invite) = invite {
         command.args(["--invite", invite]);
     }
