@@ -5,6 +5,7 @@
 
 use baton_proto::{
     Brief, Change, ClientFrame, Credentials, ErrorCode, HubFrame, Operation, PairingRequest, PairingStarted, Problem, Reply, Snapshot,
+    WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Serialize;
@@ -255,6 +256,7 @@ fn every_example_in_the_protocol_is_what_the_types_read_and_write() {
             "credentials" => check::<Credentials>(example),
             "snapshot" => check::<Snapshot>(example),
             "brief" => check::<Brief>(example),
+            "workspace diff" => check::<WorkspaceDiff>(example),
             other => panic!("docs/protocol.md has an example of kind '{other}', which is checked against nothing"),
         }
     }
