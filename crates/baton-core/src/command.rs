@@ -2,7 +2,6 @@ use baton_proto::{
     Baseline, CallId, DeviceId, Finding, ModelAnswer, ModelCallId, ModelError, Operation, Outcome, Prepared, RunningState, ToolError,
 };
 use serde_json::Value;
-use std::sync::Arc;
 
 /// Everything that can be asked of a session. Outcomes of effects come back as commands; stale or repeated ones change nothing.
 #[derive(Clone, Debug)]
@@ -52,6 +51,6 @@ pub struct ProposedCall {
     pub written: String,
     /// As they were understood, or why they can't be.
     pub arguments: Result<Value, ToolError>,
-    /// What the call asks to read of the user's blobs; see [`crate::wanted_blob`].
-    pub blob: Option<Arc<[u8]>>,
+    /// What the call asks to read of the user's blobs; see [`crate::wanted_blob`] and [`crate::part_of`].
+    pub fetched: Option<Result<String, ToolError>>,
 }

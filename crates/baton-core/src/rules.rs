@@ -5,15 +5,22 @@ use crate::machine::tool_call::ToolCall;
 use crate::policy;
 use crate::words::excerpt;
 use baton_proto::{
-    ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberScope, Risk, Rule, RuleId, RulePattern, RuleScope, Sender, SessionId,
+    ApprovalBinding, ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberScope, Risk, Rule, RuleId, RulePattern, RuleScope, Sender, SessionId,
     Timestamp,
 };
 use serde_json::Value;
+use uuid::Uuid;
 
-/// Programs that run whatever they are given: the beginning of such a command says nothing about the rest of it.
-const RUN_ANYTHING: [&str; 29] = [
-    "ash", "awk", "bash", "bun", "csh", "dash", "deno", "doas", "env", "eval", "exec", "find", "fish", "ksh", "lua", "nice", "node", "nohup", "perl",
-    "php", "powershell", "pwsh", "python", "python3", "ruby", "sh", "sudo", "xargs", "zsh",
+/// Programs that start another one: the beginning of such a command says nothing about the rest of it.
+const LAUNCHERS: [&str; 33] = [
+    "bunx", "busybox", "chroot", "chrt", "command", "doas", "docker", "env", "exec", "find", "flatpak", "ionice", "nice", "nohup", "npx", "nsenter",
+    "parallel", "pipx", "podman", "proot", "runuser", "script", "setpriv", "setsid", "ssh", "stdbuf", "su", "sudo", "time", "timeout", "uvx", "watch",
+    "xargs",
+];
+/// Programs that run what they are given. With a script's name behind them, the script is what is allowed.
+const INTERPRETERS: [&str; 22] = [
+    "ash", "awk", "bash", "bun", "csh", "dash", "deno", "fish", "gawk", "ksh", "lua", "node", "nodejs", "perl", "php", "powershell", "pwsh", "python",
+    "ruby", "sh", "tclsh", "zsh",
 ];
 /// Bytes that a rule shows of what was approved.
 const SHOWN_BYTES: usize = 400;
@@ -54,10 +61,11 @@ pub fn rule_of(approval: &ApprovalEntity, session_id: SessionId, remember: Remem
         }
     };
     Ok(Rule {
-        rule_id: RuleId(approval.id.0),
+        rule_id: id_of(approval, &by),
         tool: binding.tool.clone(),
         device_id,
         directory: binding.directory.clone(),
+        risk_reason: binding.risk_reason.clone(),
         pattern,
         max_risk: binding.risk,
         granted_by: by,
@@ -66,15 +74,22 @@ pub fn rule_of(approval: &ApprovalEntity, session_id: SessionId, remember: Remem
     })
 }
 
-/// The rule that allows a call, if its granter is still trusted with that risk.
-pub(crate) fn allowing<'a>(around: &'a Surroundings, session: SessionId, call: &ToolCall, directory: Option<&str>) -> Option<&'a Rule> {
+/// One rule for each approval and device, so that making it again makes no other, and taking one's own back leaves another's.
+fn id_of(approval: &ApprovalEntity, by: &Sender) -> RuleId {
+    RuleId(Uuid::from_u128(approval.id.0.as_u128() ^ by.device_id.0.as_u128().rotate_left(64)))
+}
+
+/// The rule that allows a call, if its granter is still trusted with that risk, and the device gives the same reason for the risk: a command
+/// that runs in a sandbox isn't the same one without it.
+pub(crate) fn allowing<'a>(around: &'a Surroundings, session: SessionId, call: &ToolCall, binding: &ApprovalBinding) -> Option<&'a Rule> {
     around.rules.iter().find(|rule| {
         let granter = around.devices.get(&rule.granted_by.device_id);
         let scope = rule.only.is_none_or(|only| only.session_id == session && Some(only.task_id) == call.task_id);
         scope
             && rule.tool == call.tool
             && Some(rule.device_id) == call.terms.device_id
-            && rule.directory.as_deref() == directory
+            && rule.directory == binding.directory
+            && rule.risk_reason == binding.risk_reason
             && call.risk <= rule.max_risk
             && call.risk < Risk::Dangerous
             && granter.is_some_and(|granter| policy::covers(granter.trust, call.risk, true).is_ok())
@@ -97,8 +112,10 @@ fn command(arguments: &Value) -> Option<Vec<&str>> {
 }
 
 fn runs_anything(words: &[String]) -> bool {
-    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_ascii_lowercase();
-    words.len() == 1 && words.first().is_some_and(|word| RUN_ANYTHING.contains(&name(word).trim_end_matches(".exe")))
-        || words.first().is_some_and(|word| ["sudo", "doas", "env", "xargs", "nice", "nohup"].contains(&name(word).as_str()))
-        || words.iter().skip(1).any(|word| word == "-c" || word == "-e" || word == "--eval") && words.len() <= 2
+    let Some(first) = words.first() else { return true };
+    let name = first.rsplit(['/', '\\']).next().unwrap_or(first).to_ascii_lowercase();
+    // `python3.12` is a Python, and `bash.exe` a shell.
+    let name = name.trim_end_matches(".exe").trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let names_a_script = words.get(1).is_some_and(|word| !word.starts_with('-') && !word.is_empty());
+    LAUNCHERS.contains(&name) || INTERPRETERS.contains(&name) && !names_a_script
 }

@@ -146,11 +146,6 @@ impl User {
             }
             UserEvent::RuleMade { rule } => {
                 self.rules.push(rule.clone());
-                if self.rules.len() > MAX_RULES {
-                    // One for a single task goes first: the others were meant to last.
-                    let place = self.rules.iter().position(|rule| rule.only.is_some()).unwrap_or(0);
-                    self.rules.remove(place);
-                }
             }
             UserEvent::RuleRemoved { rule_id, .. } => self.rules.retain(|rule| rule.rule_id != *rule_id),
         }
@@ -216,7 +211,20 @@ impl User {
                 if self.rules.iter().any(|known| known.rule_id == rule.rule_id) {
                     return Ok(Vec::new());
                 }
-                vec![UserEvent::RuleMade { rule: (**rule).clone() }]
+                let made = UserEvent::RuleMade { rule: (**rule).clone() };
+                if self.rules.len() < MAX_RULES {
+                    return Ok(vec![event(made)]);
+                }
+                // The oldest for a single task goes: its task has ended, as a rule.
+                let Some(oldest) = self.rules.iter().find(|rule| rule.only.is_some()) else {
+                    return Err(ErrorBody::new(
+                        ErrorCode::TooLarge,
+                        format!("{MAX_RULES} approvals are remembered already."),
+                        "Remove some: `baton rules` lists them.",
+                    ));
+                };
+                let reason = "it made room for a newer one".to_owned();
+                vec![UserEvent::RuleRemoved { rule_id: oldest.rule_id, reason }, made]
             }
             UserCommand::RemoveRule { rule_id, reason } => {
                 if !self.rules.iter().any(|known| known.rule_id == *rule_id) {

@@ -124,6 +124,7 @@ fn call_of(body: &SessionEvent, state: &Session) -> Option<CallId> {
         | SessionEvent::ToolCancelRequested { call_id, .. }
         | SessionEvent::ToolCancelled { call_id, .. }
         | SessionEvent::ApprovalRequested { call_id, .. }
+        | SessionEvent::ApprovalGranted { call_id, .. }
         | SessionEvent::QuestionAsked { call_id, .. } => Some(*call_id),
         SessionEvent::ApprovalDecided { approval_id, .. } | SessionEvent::ApprovalExpired { approval_id, .. } => {
             state.approvals.get(approval_id).map(|approval| approval.call_id)
@@ -135,6 +136,7 @@ fn call_of(body: &SessionEvent, state: &Session) -> Option<CallId> {
 fn request_of(body: &SessionEvent, state: &Session) -> Option<EntityView> {
     match body {
         SessionEvent::ApprovalRequested { approval_id, .. }
+        | SessionEvent::ApprovalGranted { approval_id, .. }
         | SessionEvent::ApprovalDecided { approval_id, .. }
         | SessionEvent::ApprovalExpired { approval_id, .. }
         | SessionEvent::ApprovalVoided { approval_id, .. } => state.approvals.get(approval_id).map(|found| approval(state, found)),

@@ -184,6 +184,8 @@ events! {
     /// What happens in a session (O1).
     SessionEvent {
         SessionCreated = "session_created" { user_id: UserId, title: String, language: Language, workspace: Option<Workspace>, holder: Option<DeviceId>, epoch: u64 }
+        /// The log up to here came in from a file, on that device.
+        SessionImported = "session_imported" { device_id: DeviceId }
         SessionTitled = "session_titled" { title: String, language: Language }
 
         /// What a user said, or a hub-made answer to a literal request. The agent's own words are in `model_finished`.
@@ -259,11 +261,9 @@ events! {
         ToolCancelled = "tool_cancelled" { call_id: CallId, reason: String, result: Option<ToolResult> }
 
         ApprovalRequested = "approval_requested" { approval_id: ApprovalId, call_id: CallId, binding: ApprovalBinding }
-        ApprovalDecided = "approval_decided" {
-            approval_id: ApprovalId, decision: Decision, by: Sender,
-            /// The rule that answered in its granter's name.
-            #[serde(default, skip_serializing_if = "Option::is_none")] rule_id: Option<RuleId>,
-        }
+        ApprovalDecided = "approval_decided" { approval_id: ApprovalId, decision: Decision, by: Sender }
+        /// A call that a rule allows, in its granter's name: nobody was asked.
+        ApprovalGranted = "approval_granted" { approval_id: ApprovalId, call_id: CallId, binding: ApprovalBinding, rule_id: RuleId, by: Sender }
         /// Nobody decided in time, or what it was asked on has changed: it can't be answered any more, and is asked anew (E5).
         ApprovalExpired = "approval_expired" { approval_id: ApprovalId, reason: String }
         ApprovalVoided = "approval_voided" { approval_id: ApprovalId, reason: String }

@@ -13,6 +13,9 @@ pub struct Rule {
     /// The directory they run in.
     #[serde(default)]
     pub directory: Option<String>,
+    /// Why the device called it risky. With another reason, calls are asked about.
+    #[serde(default)]
+    pub risk_reason: String,
     pub pattern: RulePattern,
     /// Calls of a higher risk are asked about all the same.
     pub max_risk: Risk,

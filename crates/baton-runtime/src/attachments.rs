@@ -2,9 +2,11 @@
 
 use crate::hub::Shared;
 use crate::error::{HubError, told};
-use baton_core::{ModelOutcome, Session, wanted_blob};
+use baton_core::{MAX_ATTACHMENTS, MAX_CALLS, ModelOutcome, Session, part_of, wanted_blob};
 use baton_proto::{Digest, ErrorBody, ErrorCode, Intent, ModelImage, ModelMessage, ModelRequest, Operation, UserId};
 use baton_store::{Store, StoreError};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Bytes of one image that are sent to a model. Anthropic's API takes 5 MB of base64, which is 3.75 MB of an image
@@ -14,7 +16,13 @@ const MAX_IMAGE_BYTES: usize = 3_750_000;
 /// Sees that what a message names is there, and how large it is.
 pub(crate) async fn look_up(shared: &Shared, user: UserId, operation: &mut Operation) -> Result<(), ErrorBody> {
     let Intent::Say { attachments, .. } = &mut operation.intent else { return Ok(()) };
-    for attachment in attachments {
+    // Beyond what a message may have it is refused anyway, and nothing need be read for that.
+    let mut sizes: BTreeMap<Digest, u64> = BTreeMap::new();
+    for attachment in attachments.iter_mut().take(MAX_ATTACHMENTS) {
+        if let Some(size) = sizes.get(&attachment.digest) {
+            attachment.bytes = *size;
+            continue;
+        }
         let found = shared.store.blob(user, &attachment.digest).await.map_err(|error| told(&HubError::Store(error)))?;
         let Some(bytes) = found else {
             return Err(ErrorBody::new(
@@ -24,6 +32,7 @@ pub(crate) async fn look_up(shared: &Shared, user: UserId, operation: &mut Opera
             ));
         };
         attachment.bytes = bytes.len() as u64;
+        sizes.insert(attachment.digest.clone(), attachment.bytes);
     }
     Ok(())
 }
@@ -36,7 +45,7 @@ pub(crate) async fn read_images(store: &dyn Store, user: UserId, request: &mut M
         for image in images.drain(..) {
             match readable(store.blob(user, &image.digest).await?, &image) {
                 Ok(image) => sendable.push(image),
-                Err(why) => text.push_str(&format!("\n\n[an image of the type {} can't be shown: {why}]", image.media_type)),
+                Err(why) => drop(write!(text, "\n\n[an image of the type {} can't be shown: {why}]", image.media_type)),
             }
         }
         *images = sendable;
@@ -59,14 +68,13 @@ fn readable(bytes: Option<Vec<u8>>, image: &ModelImage) -> Result<ModelImage, St
     Ok(ModelImage { media_type: looks_like.to_owned(), digest: image.digest.clone(), bytes: Arc::from(bytes) })
 }
 
-/// Reads what the calls of an answer ask for.
+/// Reads what the calls of an answer ask for: of those that will be performed, one after the other, a part of each.
 pub(crate) async fn read_wanted(store: &dyn Store, state: &Session, outcome: &mut ModelOutcome) -> Result<(), StoreError> {
     let ModelOutcome::Answered { calls, .. } = outcome else { return Ok(()) };
-    for call in calls {
-        let wanted: Option<Digest> = call.arguments.as_ref().ok().and_then(|arguments| wanted_blob(state, &call.tool, arguments));
-        if let Some(digest) = wanted {
-            call.blob = store.blob(state.user, &digest).await?.map(Arc::from);
-        }
+    for call in calls.iter_mut().take(MAX_CALLS) {
+        let Ok(arguments) = &call.arguments else { continue };
+        let Some(digest) = wanted_blob(state, &call.tool, arguments) else { continue };
+        call.fetched = store.blob(state.user, &digest).await?.map(|bytes| part_of(&bytes, arguments));
     }
     Ok(())
 }

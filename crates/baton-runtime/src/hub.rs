@@ -393,7 +393,9 @@ impl Hub {
             Err(error) => return Reply::rejected(operation_id, operation.session_id, error),
         };
         let reply = self.submit_to_owner(who, operation, digest).await;
-        if let Some(rule_id) = made.filter(|_| reply.status == ReplyStatus::Rejected) {
+        // Whether an answer that was lost was written is unknown: its rule stays, as its approval may have.
+        let unknown = reply.error.as_ref().is_some_and(|error| matches!(error.code, ErrorCode::Internal | ErrorCode::StorageFailed));
+        if let Some(rule_id) = made.filter(|_| reply.status == ReplyStatus::Rejected && !unknown) {
             self.forget_again(who, rule_id).await;
         }
         reply

@@ -8,8 +8,8 @@ use crate::owner::{head, repeated, row, rows};
 use baton_core::words::excerpt;
 use baton_core::{Budgets, Command, Context, Ids, STATE_FORMAT, Session, decide, summary, upserts};
 use baton_proto::{
-    Changed, ClientType, Digest, EXPORT_FORMAT, ErrorBody, ErrorCode, Event, EventError, ExportEnd, ExportHead, MAX_EVENT_BYTES,
-    MAX_JSON_DEPTH, OperationId, Reply, ReplyStatus, SessionEvent, SessionId, SessionImport, Trust, make_visible,
+    Changed, ClientType, DeviceId, Digest, EXPORT_FORMAT, ErrorBody, ErrorCode, Event, EventError, ExportEnd, ExportHead, MAX_EVENT_BYTES,
+    MAX_JSON_DEPTH, OperationId, Reply, ReplyStatus, SessionEvent, SessionId, SessionImport, Timestamp, Trust, UserId, make_visible,
 };
 use baton_store::{Append, EventRow, OperationRow, StateCache, StoreError, StreamId, StreamKind, limits};
 use std::sync::Arc;
@@ -46,9 +46,9 @@ impl Hub {
         if let Some(first) = shared.store.operation(who.user_id, import.operation_id).await.map_err(failed)? {
             return Ok(repeated(&first, &digest, import.operation_id));
         }
-        let file = self.blob(who, &import.blob).await?;
         // One at a time: each takes as much memory as its file and its views do.
         let _turn = self.importing.lock().await;
+        let file = self.blob(who, &import.blob).await?;
         let Understood { session_id, events } = apart(move || understand(&file)).await??;
         let events = Arc::new(events);
         let mut id = session_id;
@@ -86,6 +86,24 @@ impl Hub {
     }
 }
 
+/// Whether an exported session would become one here, with nothing written; the number of events it would have, those that close what was
+/// open in it included.
+pub fn examine_export(file: &[u8]) -> Result<usize, ErrorBody> {
+    let Understood { session_id, events } = understand(file)?;
+    let nobody = Identity { user_id: UserId(session_id.0), device_id: DeviceId(session_id.0) };
+    let now = events.first().map_or(Timestamp(0), |event| event.at);
+    let at = Context {
+        now,
+        ids: Ids::new(now, 0),
+        sender: None,
+        around: Arc::default(),
+        model: None,
+        budgets: Budgets::default(),
+        workspace_held_by: None,
+    };
+    Ok(ready(session_id, &events, nobody, &at)?.rows.len())
+}
+
 /// Whoever may open a session may import one (requirements, "Who may do what").
 fn may_import(shared: &Shared, who: Identity) -> Result<(), ErrorBody> {
     let sender = shared
@@ -115,7 +133,15 @@ fn context(shared: &Shared, who: Identity) -> Context {
     let now = shared.clock.now();
     let around = shared.directory.around(who.user_id);
     let sender = around.devices.get(&who.device_id).cloned();
-    Context { now, ids: Ids::new(now, shared.clock.random()), sender, around, model: None, budgets: Budgets::default(), workspace_held_by: None }
+    Context {
+        now,
+        ids: Ids::new(now, shared.clock.random()),
+        sender,
+        around,
+        model: None,
+        budgets: Budgets::default(),
+        workspace_held_by: None,
+    }
 }
 
 fn understand(file: &[u8]) -> Result<Understood, ErrorBody> {
@@ -139,7 +165,7 @@ fn understand(file: &[u8]) -> Result<Understood, ErrorBody> {
         }
         None => return Err(refused("It is no exported session: its first line doesn't say so.")),
     }
-    let head: ExportHead = serde_json::from_slice(first).map_err(|error| refused(&format!("Its first line can't be read: {error}.")))?;
+    let head: ExportHead = serde_json::from_slice(first).map_err(|error| refused(&format!("Its first line can't be read: {}.", shown(&error.to_string()))))?;
     let mut events = Vec::new();
     for (number, line) in (2_usize..).zip(lines) {
         check_line(number, line)?;

@@ -48,7 +48,7 @@ impl Checks {
         around: &Surroundings,
         workspace_device: Option<DeviceId>,
     ) -> ProposedCall {
-        let proposed = |written: String, arguments| ProposedCall { tool: call.name.clone(), written, arguments, blob: None };
+        let proposed = |written: String, arguments| ProposedCall { tool: call.name.clone(), written, arguments, fetched: None };
         if !fits || call.arguments.len() > MAX_ARGUMENTS_BYTES {
             let message = format!(
                 "The arguments have {} bytes; at most {MAX_ARGUMENTS_BYTES} are taken in one call, and half as much again in one answer.",

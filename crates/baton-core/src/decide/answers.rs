@@ -50,7 +50,7 @@ pub(super) fn confirm(
     if decision == Decision::Approve {
         policy::covers(sender.trust, approval.binding.risk, operation.confirmed)?;
     }
-    draft.emit(SessionEvent::ApprovalDecided { approval_id, decision, by: sender.sender(), rule_id: None });
+    draft.emit(SessionEvent::ApprovalDecided { approval_id, decision, by: sender.sender() });
     match decision {
         Decision::Approve => tools::plan(draft, call.id, call.attempt + 1),
         Decision::Reject => draft.emit(SessionEvent::ToolFailed {

@@ -1,6 +1,8 @@
 //! Budgets of tokens (R4): work pauses at one, and its user lets it go on.
 
+use super::handoff;
 use crate::draft::Draft;
+use crate::policy::Standing;
 use crate::slash;
 use crate::words;
 use baton_proto::{ErrorBody, ErrorCode, Intent, Operation, SessionEvent, TaskId};
@@ -25,7 +27,7 @@ fn day_used_up(draft: &Draft<'_>) -> Option<u64> {
 }
 
 /// Beyond the day's budget nothing begins without the user's confirmation, which holds for this session and this day.
-pub(super) fn of_the_day(draft: &mut Draft<'_>, operation: &Operation) -> Result<(), ErrorBody> {
+pub(super) fn of_the_day(draft: &mut Draft<'_>, operation: &Operation, standing: Standing) -> Result<(), ErrorBody> {
     // What no model is asked for costs nothing.
     if matches!(&operation.intent, Intent::Say { text, .. } if slash::parse(text.trim()).is_some()) {
         return Ok(());
@@ -34,7 +36,12 @@ pub(super) fn of_the_day(draft: &mut Draft<'_>, operation: &Operation) -> Result
     if !operation.confirmed {
         return Err(ErrorBody::new(
             ErrorCode::NeedsConfirmation,
-            format!("Today's budget of {limit} tokens is used up: {} were spent.", draft.at.budgets.spent_today),
+            // One confirmation answers all that there is to confirm, so all of it is said.
+            format!(
+                "Today's budget of {limit} tokens is used up: {} were spent.{}",
+                draft.at.budgets.spent_today,
+                handoff::lasting(draft, standing).map(|it| format!(" {it}")).unwrap_or_default()
+            ),
             "Confirm to let this session go on today all the same, or raise `day_tokens` under [budget] in baton.toml.",
         ));
     }

@@ -21,13 +21,18 @@ pub(super) fn take_over_first(
     Ok(())
 }
 
-/// While an effect that outlasts the switch is in flight, moving needs an explicit word (H6).
+/// What a move of the session would happen in the middle of: an effect that outlasts it (H6).
+pub(super) fn lasting(draft: &Draft<'_>, standing: Standing) -> Option<String> {
+    let call = draft.state.unsettled_calls().find(|call| call.is_lasting_in_flight()).filter(|_| standing == Standing::Follower)?;
+    Some(format!("'{}' is under way, with a lasting effect outside.", call.tool))
+}
+
+/// While such an effect is in flight, moving needs an explicit word.
 fn confirm_lasting(draft: &Draft<'_>, operation: &Operation) -> Result<(), ErrorBody> {
-    let lasting = draft.state.unsettled_calls().find(|call| call.is_lasting_in_flight());
-    match lasting {
-        Some(call) if !operation.confirmed => Err(ErrorBody::new(
+    match lasting(draft, Standing::Follower) {
+        Some(what) if !operation.confirmed => Err(ErrorBody::new(
             ErrorCode::NeedsConfirmation,
-            format!("'{}' is under way, with a lasting effect outside.", call.tool),
+            what,
             "Moving the session now is possible: confirm by sending the same operation with `confirmed: true`.",
         )),
         _ => Ok(()),

@@ -8,6 +8,7 @@ use baton_proto::{DeviceId, Phase, SessionEvent};
 ///
 /// Nothing is advanced afterwards, so that an import by itself starts nothing at all.
 pub(super) fn imported(draft: &mut Draft<'_>, device: DeviceId) {
+    draft.emit(SessionEvent::SessionImported { device_id: device });
     let reason = words::imported(draft.state.language);
     if let Some(turn_id) = draft.state.turn.as_ref().map(|turn| turn.id) {
         say::read_queued(draft, turn_id);

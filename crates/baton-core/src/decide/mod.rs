@@ -121,18 +121,18 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
     match &operation.intent {
         Intent::NewSession { .. } => {}
         Intent::Say { text, selection, attachments, delivery } => {
-            budget::of_the_day(&mut draft, operation)?;
+            budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments, named_calls: &operation.named_calls };
             say::say(&mut draft, sender, &said, *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {
-            budget::of_the_day(&mut draft, operation)?;
+            budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             say::new_task(&mut draft, sender, title, description, acceptance)?;
         }
         Intent::Resume { task_id } => {
-            budget::of_the_day(&mut draft, operation)?;
+            budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
             stop::resume(&mut draft, *task_id)?;
         }
@@ -198,6 +198,8 @@ fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: 
 
 pub(crate) use advance::conclude;
 pub use advance::needs_workspace;
+pub use model::MAX_CALLS;
+pub use say::MAX_ATTACHMENTS;
 pub(crate) use answers::result_of as answers_result;
 pub(crate) use notes::check_note;
 pub(crate) use stop::set_phase;

@@ -15,7 +15,7 @@ use serde_json::json;
 /// Failures of one model call before the turn is given up.
 const MAX_FAILURES: u32 = 6;
 /// Calls of one answer that are performed; what goes beyond is refused in words.
-const MAX_CALLS: usize = 16;
+pub const MAX_CALLS: usize = 16;
 /// Calls of one answer that are answered at all. No model in its senses makes more.
 const MAX_ANSWERED_CALLS: usize = 64;
 
@@ -84,7 +84,7 @@ fn take_up(draft: &mut Draft<'_>, proposal: &Proposal, call: &ProposedCall, plac
             pause_for(draft, &reason);
         }
     } else if by_hub {
-        hub_tools::perform(draft, proposal.call_id, call.blob.as_deref());
+        hub_tools::perform(draft, proposal.call_id, call.fetched.as_ref());
     }
 }
 

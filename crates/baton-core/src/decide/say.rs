@@ -14,7 +14,7 @@ use serde_json::json;
 const MAX_OPEN_TASKS: usize = 40;
 
 /// Files that go with one message.
-const MAX_ATTACHMENTS: usize = 10;
+pub const MAX_ATTACHMENTS: usize = 10;
 
 /// Characters of a file's name.
 const MAX_FILE_NAME: usize = 200;

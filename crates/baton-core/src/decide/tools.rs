@@ -7,7 +7,7 @@ use crate::machine::tool_call::{CallStage, GivenUp, ToolCall, Waiting};
 use crate::rules;
 use crate::words;
 use baton_proto::{
-    ApprovalBinding, CallId, CallOrigin, CallTerms, Decision, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
+    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
     Reconciliation, Risk, Rule, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
 };
 use serde_json::Value;
@@ -126,13 +126,14 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });
         return;
     }
-    let rule = rules::allowing(&draft.at.around, draft.state.id, &call, binding.directory.as_deref()).cloned();
+    let rule = rules::allowing(&draft.at.around, draft.state.id, &call, &binding).cloned();
     let approval_id = draft.at.ids.fresh();
-    draft.emit(SessionEvent::ApprovalRequested { approval_id, call_id, binding });
-    if let Some(Rule { rule_id, granted_by, .. }) = rule {
-        draft.emit(SessionEvent::ApprovalDecided { approval_id, decision: Decision::Approve, by: granted_by, rule_id: Some(rule_id) });
-        plan(draft, call_id, call.attempt + 1);
-    }
+    let Some(Rule { rule_id, granted_by, .. }) = rule else {
+        draft.emit(SessionEvent::ApprovalRequested { approval_id, call_id, binding });
+        return;
+    };
+    draft.emit(SessionEvent::ApprovalGranted { approval_id, call_id, binding, rule_id, by: granted_by });
+    plan(draft, call_id, call.attempt + 1);
 }
 
 /// The device wrote it down and is about to act.
@@ -206,7 +207,8 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
 /// A call was given up, and now its device says that it acted after all: told once, to people and to the agent, and nothing runs again
 /// (C12). The call keeps the result that the agent has read.
 fn came_late(draft: &mut Draft<'_>, call_id: CallId, given_up: &GivenUp, outcome: &Outcome) {
-    let (what, result) = match outcome {
+    let outcome = bounded::outcome(outcome);
+    let (what, result) = match &outcome {
         Outcome::Succeeded(result) => (&result.content, Some(result)),
         Outcome::Failed { error, result } if error.state_modified != StateModified::No => (&error.message, result.as_ref()),
         Outcome::Failed { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted { .. } => return,

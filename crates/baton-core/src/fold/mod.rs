@@ -41,6 +41,11 @@ impl Session {
                 self.workspace_version = seq;
                 self.holder = Holder { device: *holder, epoch: *epoch, transfer: None };
             }
+            // What somebody else's session used is none of this user's spending.
+            SessionEvent::SessionImported { .. } => {
+                self.usage.clear();
+                self.beyond_day = None;
+            }
             SessionEvent::SessionTitled { title, language } => {
                 self.title.clone_from(title);
                 self.language = *language;

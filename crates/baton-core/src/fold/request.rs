@@ -29,11 +29,31 @@ impl Session {
                     call.version = seq;
                 }
             }
-            SessionEvent::ApprovalDecided { approval_id, decision, by, rule_id } => {
+            SessionEvent::ApprovalGranted { approval_id, call_id, binding, rule_id, by } => {
+                let approval = Approval {
+                    id: *approval_id,
+                    version: seq,
+                    created_seq: seq,
+                    call_id: *call_id,
+                    binding: Arc::new(binding.clone()),
+                    state: ApprovalState::Approved,
+                    at,
+                    decided: Some((Decision::Approve, by.clone(), at)),
+                    rule: Some(*rule_id),
+                    reason: None,
+                    workspace_changed: false,
+                };
+                self.approvals.insert(*approval_id, approval);
+                if let Some(call) = self.calls.get_mut(call_id) {
+                    call.approval = Some(*approval_id);
+                    call.approved = true;
+                    call.version = seq;
+                }
+            }
+            SessionEvent::ApprovalDecided { approval_id, decision, by } => {
                 if let Some(approval) = self.approvals.get_mut(approval_id) {
                     approval.state = if *decision == Decision::Approve { ApprovalState::Approved } else { ApprovalState::Rejected };
                     approval.decided = Some((*decision, by.clone(), at));
-                    approval.rule = *rule_id;
                     approval.version = seq;
                     if let Some(call) = self.calls.get_mut(&approval.call_id) {
                         call.approved = *decision == Decision::Approve;

@@ -1,10 +1,10 @@
-//! Reading what the user attached (D6): a page at a time, or the lines that contain a text. The bytes come with the call, since the core
-//! reads nothing itself.
+//! Reading what the user attached (D6): a page at a time, or the lines that contain a text. What was read comes with the call,
+//! since the core reads nothing itself.
 
 use super::{Done, read, refusal};
 use crate::machine::tool_call::ToolCall;
 use crate::session::Session;
-use crate::words::excerpt;
+use crate::words::{excerpt, json_excerpt, json_len};
 use baton_proto::{Digest, ModelTool, ToolError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,21 +45,27 @@ pub fn wanted_blob(state: &Session, tool: &str, arguments: &Value) -> Option<Dig
     state.attachments.iter().rev().find(named).map(|found| found.digest.clone())
 }
 
-pub(super) fn perform(state: &Session, call: &ToolCall, blob: Option<&[u8]>) -> Result<Done, ToolError> {
+pub(super) fn perform(state: &Session, call: &ToolCall, fetched: Option<&Result<String, ToolError>>) -> Result<Done, ToolError> {
     let given: Given = read(&call.arguments)?;
-    let Some(bytes) = blob else {
+    let Some(fetched) = fetched else {
         let known: Vec<_> = state.attachments.iter().map(|it| it.name.as_str()).collect();
         let hint = if known.is_empty() { "Nothing is attached in this session.".to_owned() } else { format!("There are: {}.", known.join(", ")) };
         return Err(refusal("not_found", format!("There is no attachment '{}'.", excerpt(&given.attachment, 100)), hint));
     };
+    fetched.clone().map(Done::Now)
+}
+
+/// The part of a blob that a call asks for. Done where the blob is, so that no more than the part goes on from there.
+pub fn part_of(bytes: &[u8], arguments: &Value) -> Result<String, ToolError> {
+    let given: Given = read(arguments)?;
     let Ok(text) = std::str::from_utf8(bytes) else {
         let message = format!("'{}' isn't text in UTF-8; it has {} bytes.", excerpt(&given.attachment, 100), bytes.len());
         return Err(refusal("not_text", message, "Only text can be read with this."));
     };
-    Ok(Done::Now(match &given.find {
-        Some(wanted) => lines_with(text, wanted, given.offset),
-        None => page(text, given.offset)?,
-    }))
+    match &given.find {
+        Some(wanted) => Ok(lines_with(text, wanted, given.offset)),
+        None => page(text, given.offset),
+    }
 }
 
 fn page(text: &str, offset: usize) -> Result<String, ToolError> {
@@ -67,7 +73,14 @@ fn page(text: &str, offset: usize) -> Result<String, ToolError> {
         return Err(refusal("invalid_arguments", format!("The text has {} bytes, so it ends before {offset}.", text.len()), "Use a smaller offset."));
     }
     let start = floor(text, offset);
-    let end = floor(text, (start + PAGE_BYTES).min(text.len()));
+    // What JSON makes of it counts: a control character takes six bytes.
+    let mut left = PAGE_BYTES;
+    let fits = |c: &char| {
+        let taken = left.checked_sub(json_len(c.encode_utf8(&mut [0; 4])));
+        left = taken.unwrap_or(left);
+        taken.is_some()
+    };
+    let end = start + text[start..].chars().take_while(fits).map(char::len_utf8).sum::<usize>();
     let rest = if end < text.len() { format!("; go on with offset {end}") } else { "; this is its end".to_owned() };
     Ok(format!("[bytes {start} to {end} of {}{rest}]\n{}", text.len(), &text[start..end]))
 }
@@ -79,7 +92,7 @@ fn lines_with(text: &str, wanted: &str, offset: usize) -> String {
         if at >= offset && line.contains(wanted) {
             count += 1;
             if count <= SHOWN_LINES {
-                let _ = write!(shown, "\n{at}: {}", excerpt(line.trim_end(), LINE_BYTES));
+                let _ = write!(shown, "\n{at}: {}", json_excerpt(line.trim_end(), LINE_BYTES));
             } else if next.is_none() {
                 next = Some(at);
             }
@@ -116,6 +129,17 @@ mod tests {
         }
         assert_eq!(joined, text);
         assert!(page(&text, text.len()).is_err(), "there is nothing after the end");
+    }
+
+    #[test]
+    fn d6_no_page_takes_more_than_its_size_in_json() {
+        for filler in ["\u{0}", "\"", "接", "\n"] {
+            let text = filler.repeat(20_000);
+            let json = serde_json::to_string(&page(&text, 0).unwrap()).unwrap().len();
+            assert!(json <= PAGE_BYTES + 200 && json > PAGE_BYTES - 200, "{filler:?} takes {json}");
+            let found = serde_json::to_string(&lines_with(&format!("{filler}x{filler}\n").repeat(400), "x", 0)).unwrap();
+            assert!(found.len() <= 2 * PAGE_BYTES, "{filler:?} takes {}", found.len());
+        }
     }
 
     #[test]

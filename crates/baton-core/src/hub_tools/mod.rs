@@ -7,7 +7,7 @@ mod finish;
 mod memory;
 mod plan;
 
-pub use attachment::wanted_blob;
+pub use attachment::{part_of, wanted_blob};
 
 use crate::decide::{answers_result as result_of, set_phase};
 use crate::draft::Draft;
@@ -39,8 +39,8 @@ pub(crate) fn knows(name: &str) -> bool {
 }
 
 /// Performs a proposed call. It either settles it at once, or asks the user and leaves it waiting.
-/// `blob` is what the call asked to read, where it did and where there is such a thing.
-pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId, blob: Option<&[u8]>) {
+/// `fetched` is what the call asked to read, where it did and where there is such a thing.
+pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId, fetched: Option<&Result<String, ToolError>>) {
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let outcome = match call.tool.as_str() {
         "set_plan" => plan::perform_set_plan(draft, &call),
@@ -51,7 +51,7 @@ pub(crate) fn perform(draft: &mut Draft<'_>, call_id: CallId, blob: Option<&[u8]
         "finish_task" => finish::perform(draft, &call),
         "ask_user" => ask::perform_ask_user(draft, &call),
         "propose_intent_change" => ask::perform_propose(draft, &call),
-        attachment::NAME => attachment::perform(&draft.state, &call, blob),
+        attachment::NAME => attachment::perform(&draft.state, &call, fetched),
         _ => Err(refusal("unknown_tool", "The hub has no such tool.", "Use one that was offered.")),
     };
     match outcome {

@@ -19,7 +19,7 @@ fn spend(world: &mut World, tokens: u64) {
         tool: "note".to_owned(),
         written: arguments.to_string(),
         arguments: Ok(arguments),
-        blob: None,
+        fetched: None,
     }];
     world.model_ended(ModelOutcome::Answered { model: "test-model".to_owned(), answer, calls });
 }

@@ -94,7 +94,7 @@ fn proposed(n: u8) -> ProposedCall {
         tool: tool.to_owned(),
         written: if broken { "{\"broken".to_owned() } else { arguments.to_string() },
         arguments: if broken { Err(error) } else { Ok(arguments) },
-        blob: None,
+        fetched: None,
     }
 }
 

@@ -41,7 +41,7 @@ fn answers(rules: Vec<Rule>, argv: &[&str], risk: Risk, change: impl FnOnce(&mut
     world.around.rules = rules;
     change(&mut world);
     world.prepare("run_command", risk);
-    let by_rule = world.count(|event| matches!(event, SessionEvent::ApprovalDecided { decision: Decision::Approve, rule_id: Some(_), .. })) > 0;
+    let by_rule = world.count(|event| matches!(event, SessionEvent::ApprovalGranted { .. })) > 0;
     let asks = world.state.open_approvals().next().is_some();
     assert_ne!(by_rule, asks, "a call is allowed by a rule or asked about");
     if by_rule {
@@ -111,19 +111,34 @@ fn e5_a_rule_for_a_task_ends_with_it() {
 
 #[test]
 fn s19_what_says_nothing_about_the_rest_cannot_be_remembered() {
-    let refused = |argv: &[&str], prefix| rule(argv, remember(RememberScope::Always, prefix)).err().map(|error| error.message);
-    for argv in [&["bash", "-c", "ls"][..], &["sudo", "make", "x"], &["/usr/bin/env", "make"], &["python3", "-c", "x"], &["node", "-e", "x"]] {
-        for words in 1..=2 {
-            assert!(refused(argv, Some(words)).is_some_and(|why| why.contains("can run anything")), "{argv:?} {words}");
+    let refused = |argv: &[&str], words| rule(argv, remember(RememberScope::Always, Some(words))).err().map(|error| error.message);
+    let rows: [&[&str]; 16] = [
+        &["bash", "-c", "ls"], &["bash", "-lc", "ls"], &["sh", "-x", "-c", "ls"], &["sudo", "make", "x"], &["/usr/bin/env", "make"],
+        &["python3", "-m", "http.server"], &["python3.12", "-c", "x"], &["node", "-p", "x"], &["nodejs18", "-e", "x"], &["find", ".", "-exec"],
+        &["npx", "tool"], &["timeout", "9", "sh"], &["ssh", "host"], &["xargs", "rm"], &["busybox", "sh"], &["BASH.exe", "-c"],
+    ];
+    for argv in rows {
+        for words in 1..=u32::try_from(argv.len()).unwrap() {
+            assert!(refused(argv, words).is_some_and(|why| why.contains("can run anything")), "{argv:?} {words}");
         }
-        assert_eq!(refused(argv, None), None, "the very same call may be remembered");
+        assert!(rule(argv, remember(RememberScope::Always, None)).is_ok(), "the very same call may be remembered");
     }
-    assert!(refused(&["make"], Some(0)).is_some() && refused(&["make"], Some(2)).is_some());
+    assert_eq!(refused(&["python3", "manage.py", "migrate"], 2), None, "a script is what it is");
+    assert!(refused(&["python3", "manage.py"], 1).is_some());
+    assert!(refused(&["make"], 0).is_some() && refused(&["make"], 2).is_some());
 
     let mut world = wanting(&["rm", "-r", "build"], Risk::Dangerous);
     let by = world.context(Some("phone")).sender.unwrap().sender();
     let dangerous = rule_of(&open_approval(&world), world.state.id, remember(RememberScope::Always, None), by, world.now);
     assert!(dangerous.unwrap_err().message.contains("asked about each time"));
+}
+
+#[test]
+fn e8_a_rule_answers_only_while_the_risk_has_the_same_reason() {
+    let sandboxed = rule(&["make"], remember(RememberScope::Always, Some(1))).unwrap();
+    let free = Rule { risk_reason: "It runs outside the sandbox.".to_owned(), ..sandboxed.clone() };
+    assert!(answers(vec![sandboxed], &["make"], Risk::Sensitive, |_| {}));
+    assert!(!answers(vec![free], &["make"], Risk::Sensitive, |_| {}));
 }
 
 #[test]
@@ -186,4 +201,37 @@ fn e9_a_rule_shows_what_it_allows_without_secrets() {
     let rule = rule_of(&approval, world.state.id, remember(RememberScope::Always, None), by, world.now).unwrap();
     let RulePattern::Exact { shown, .. } = rule.pattern else { panic!("{rule:?}") };
     assert_eq!(shown, "curl -H 'Authorization: Bearer [token not shown]'");
+}
+
+#[test]
+fn rules_are_bounded_and_none_that_is_kept_vanishes_silently() {
+    let granted = rule(&["make"], remember(RememberScope::Always, Some(1))).unwrap();
+    let mut user = User::empty(UserId(uuid::Uuid::from_u128(1)));
+    let run = |user: &mut User, command: UserCommand| -> Result<usize, ErrorBody> {
+        let events = user.decide(&command, Timestamp(1), &Ids::new(Timestamp(1), 7))?;
+        events.iter().for_each(|event| user.apply(event));
+        Ok(events.len())
+    };
+    run(&mut user, UserCommand::Create { name: "ada".to_owned() }).unwrap();
+    let (client_type, capabilities, token_hash) = (ClientType::Phone, Capabilities::default(), Digest::of_bytes(b"t"));
+    run(&mut user, UserCommand::Pair { name: "phone".into(), client_type, capabilities, trust: Trust::Trusted, token_hash }).unwrap();
+    let device = *user.devices.keys().next().unwrap();
+    let numbered = |n: u128, only| {
+        let mut rule = Rule { rule_id: baton_proto::RuleId(uuid::Uuid::from_u128(n)), only, ..granted.clone() };
+        rule.granted_by.device_id = device;
+        UserCommand::AddRule { rule: Box::new(rule) }
+    };
+    let task = Some(baton_proto::RuleScope {
+        session_id: baton_proto::SessionId(uuid::Uuid::nil()),
+        task_id: baton_proto::TaskId(uuid::Uuid::nil()),
+    });
+    for n in 0..199 {
+        run(&mut user, numbered(n, None)).unwrap();
+    }
+    run(&mut user, numbered(900, task)).unwrap();
+    assert_eq!(run(&mut user, numbered(901, task)).unwrap(), 2, "the older one for a task goes, in an event of its own");
+    assert_eq!(run(&mut user, numbered(902, None)).unwrap(), 2);
+    let refused = run(&mut user, numbered(903, None)).unwrap_err();
+    assert!(refused.message.contains("200 approvals"), "{}", refused.message);
+    assert_eq!(user.rules.len(), 200);
 }

@@ -329,7 +329,7 @@ fn a_call_that_cannot_be_made_goes_back_in_words() {
         hint: "Give a path.".to_owned(),
         state_modified: StateModified::No,
     };
-    let call = ProposedCall { tool: "read_file".to_owned(), written: "{\"path: ".to_owned(), arguments: Err(error), blob: None };
+    let call = ProposedCall { tool: "read_file".to_owned(), written: "{\"path: ".to_owned(), arguments: Err(error), fetched: None };
     world.answer_with("", vec![call]);
     let request = world.request();
     let Some(ModelMessage::Result { text, .. }) = request.messages.last() else { panic!("{:?}", request.messages) };

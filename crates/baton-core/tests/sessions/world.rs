@@ -227,7 +227,7 @@ impl World {
                 tool: (*tool).to_owned(),
                 written: arguments.to_string(),
                 arguments: Ok(arguments.clone()),
-                blob: None,
+                fetched: None,
             })
             .collect();
         self.answer_with(text, calls);

@@ -317,7 +317,8 @@ impl Owner {
                 Ok(rows) => rows,
                 Err(error) => {
                     tracing::error!(session = %self.id, %error, "an outcome can't be written");
-                    return true;
+                    // Not acknowledged: its device keeps it.
+                    return false;
                 }
             };
             match self.append(decided, rows, None).await {

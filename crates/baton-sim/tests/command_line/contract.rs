@@ -245,7 +245,7 @@ async fn exit_codes_tell_done_from_usage_waiting_failed_and_unreachable() {
         assert_eq!(said.code, code, "{arguments:?}: {said:?}");
         assert!(code == 0 || code == 3 || !said.errors.is_empty() || !said.out.is_empty(), "{arguments:?} says why");
     }
-    let too_much = house.terminal.show(&["send", "--new", "-"], &"x".repeat(baton_proto::MAX_TEXT_BYTES + 1)).await;
+    let too_much = house.terminal.show(&["send", "--new", &"x".repeat(baton_proto::MAX_TEXT_BYTES + 1)], "").await;
     assert_eq!(too_much.code, 2, "refused whole, with the limit named");
     assert!(too_much.errors.contains("32768 bytes"), "{}", too_much.errors);
     let empty = house.terminal.show(&["send", "--new", "-"], "\n").await;

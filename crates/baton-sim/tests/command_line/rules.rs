@@ -32,9 +32,9 @@ async fn e5_c05_what_is_remembered_is_not_asked_again_until_it_is_removed_or_its
     assert_eq!(refused.code, 2, "a beginning without `--remember`: {refused:?}");
     grant(session, &[]).await;
 
-    let said = house.terminal.ok(&["send", "--new", "--wait", "second"]).await;
-    assert_eq!(said.code, 0, "nobody is asked: {said:?}");
     let listed = house.terminal.ok(&["rules"]).await;
+    let said = house.terminal.run(&["send", "--new", "--wait", "second"]).await;
+    assert_eq!(said.code, 0, "nobody is asked: {said:?} {listed:?}");
     let known = listed.event("rule");
     assert_eq!((&known["pattern"]["words"], &known["max_risk"]), (&json!(["touch"]), &json!("sensitive")));
 

@@ -9,6 +9,8 @@ use serde_json::json;
 use std::io::Read;
 use std::path::Path;
 
+/// Files that go with one message.
+const MAX_ATTACHED: usize = 10;
 /// The hub's limit of one upload.
 const MAX_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -18,6 +20,10 @@ pub(crate) async fn run(args: Send, profile: Option<&str>, out: &Output) -> Resu
     let (text, mut files) = text(args.text)?;
     for path in &args.attach {
         files.push(file(path)?);
+    }
+    if files.len() > MAX_ATTACHED {
+        let message = format!("{} files are attached; {MAX_ATTACHED} go with one message.", files.len());
+        return Err(Failure::usage(message, "Send them in several messages."));
     }
     let mut attachments = Vec::with_capacity(files.len());
     for file in files {
@@ -59,23 +65,28 @@ struct File {
 fn text(given: String) -> Result<(String, Vec<File>), Failure> {
     if given != "-" {
         // Refused here, before a session is opened for it.
-        return if given.len() > MAX_TEXT_BYTES { Err(too_long(given.len())) } else { Ok((given, Vec::new())) };
+        return if in_json(&given) > MAX_TEXT_BYTES { Err(too_long(in_json(&given))) } else { Ok((given, Vec::new())) };
     }
     // Bytes, since a character may lie across the limit.
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(MAX_ATTACHED_BYTES + 1).read_to_end(&mut bytes)?;
     let bytes = within_limit("Standard input", bytes)?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::usage("Standard input isn't text in UTF-8.", "Attach it with --attach."))?;
-    if text.len() <= MAX_TEXT_BYTES {
+    // As the hub counts it: line ends and quotes take two bytes.
+    if in_json(&text) <= MAX_TEXT_BYTES {
         return Ok((text, Vec::new()));
     }
     let attached = File { name: "stdin.txt".to_owned(), media_type: "text/plain", bytes: text.into_bytes() };
     Ok(("Read the attached text, stdin.txt.".to_owned(), vec![attached]))
 }
 
+fn in_json(text: &str) -> usize {
+    serde_json::to_string(text).map_or(usize::MAX, |json| json.len() - 2)
+}
+
 fn too_long(bytes: usize) -> Failure {
     Failure::usage(
-        format!("The message has {bytes} bytes; {MAX_TEXT_BYTES} is the limit of a message."),
+        format!("The message has {bytes} bytes in JSON; {MAX_TEXT_BYTES} is the limit of a message."),
         "Pipe it in with `-`, or put it into a file and attach that with --attach.",
     )
 }
