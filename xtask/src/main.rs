@@ -2,6 +2,7 @@
 //! it runs, and stops at the first failure. Nothing of the product lives here.
 
 mod bench;
+mod fuzz;
 mod prerequisites;
 mod root;
 mod test;
@@ -24,6 +25,8 @@ cargo xtask COMMAND
   web               build the console only
   types             write the wire's JSON Schema and the TypeScript types from crates/baton-proto
   bench [NAME …]    run a bench (figures on standard output, one JSON object a line); without a name, list them
+  fuzz [TARGET …] [--seconds N]
+                    throw made-up input at what reads operations, stored events, arguments, manifests and archives
 ";
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         }
         ("types", []) => types::write(&root)?,
         ("bench", rest) => bench::bench(&root, rest)?,
+        ("fuzz", rest) => fuzz::fuzz(&root, rest)?,
         ("help" | "--help" | "-h", _) => eprint!("{USAGE}"),
         _ => {
             eprintln!("xtask: there is no command '{}'.\n", arguments.join(" "));

@@ -1,6 +1,6 @@
 use crate::{
-    ApprovalId, CallId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, Remember, SessionId, TaskId,
-    Timestamp, TurnId, WorkspaceId,
+    ApprovalId, CallId, ClientType, DeviceId, Digest, ErrorBody, HandoffId, OperationId, PROTOCOL_VERSION, QuestionId, Remember, SessionId,
+    TaskId, Timestamp, TurnId, WorkspaceId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -264,8 +264,8 @@ impl Operation {
         if !value.is_object() {
             return Err(ErrorBody::invalid("The operation can't be read: it is not a JSON object."));
         }
-        let raw: RawOperation =
-            serde_json::from_value(value).map_err(|error| ErrorBody::invalid(format!("The operation can't be read: {error}.")))?;
+        let raw: RawOperation = serde_json::from_value(value)
+            .map_err(|error| ErrorBody::invalid(format!("The operation can't be read: {}.", in_short(&error))))?;
         if raw.v != Some(PROTOCOL_VERSION) {
             let given = raw.v.map_or_else(|| "none".to_owned(), |v| v.to_string());
             return Err(ErrorBody::new(
@@ -287,7 +287,7 @@ impl Operation {
             return Err(ErrorBody::invalid(format!("The payload of '{}' can't be read: it is not a JSON object.", raw.intent)));
         }
         let intent: Intent = serde_json::from_value(json!({"intent": raw.intent, "payload": payload}))
-            .map_err(|error| ErrorBody::invalid(format!("The payload of '{}' can't be read: {error}.", raw.intent)))?;
+            .map_err(|error| ErrorBody::invalid(format!("The payload of '{}' can't be read: {}.", raw.intent, in_short(&error))))?;
         Ok(Self {
             v: PROTOCOL_VERSION,
             operation_id: raw.operation_id,
@@ -352,4 +352,9 @@ impl Reply {
             error: Some(error),
         }
     }
+}
+
+/// What a reader says of an operation may repeat what stands in it: bounded, and with nothing that deceives the eye.
+fn in_short(error: &serde_json::Error) -> String {
+    crate::make_visible(&error.to_string().chars().take(300).collect::<String>())
 }

@@ -158,3 +158,24 @@ fn a_repeat_is_known_by_what_was_asked_and_by_whom() {
     assert_ne!(first, read(|o| o["session_id"] = json!("0199f0d0-0000-7000-8000-000000000005")));
     assert_ne!(first, Operation::decode(valid()).unwrap().digest("0199f0d0-0000-7000-8000-000000000003".parse().unwrap()));
 }
+
+/// Found by a fuzzer: the reader's words repeated the whole of a wrong value, with whatever stood in it.
+#[test]
+fn what_is_refused_is_not_repeated_at_length() {
+    for place in ["/payload/delivery", "/operation_id", "/payload/text"] {
+        let mut operation = valid();
+        operation["payload"]["delivery"] = json!("steer");
+        let wrong = if place == "/payload/text" {
+            json!([["x".repeat(70_000)]])
+        } else {
+            json!(format!("\u{202e}\u{1b}[31m{}", "x".repeat(70_000)))
+        };
+        *operation.pointer_mut(place).unwrap() = wrong;
+        let error = Operation::decode(operation).expect_err(place);
+        assert!(error.message.len() < 2000, "{place}: {} bytes", error.message.len());
+        assert!(!error.message.contains(['\u{202e}', '\u{1b}']), "{place}: {}", error.message);
+    }
+    for whole in [json!("x".repeat(70_000)), json!({"intent": "x".repeat(70_000), "v": 1})] {
+        assert!(Operation::decode(whole).unwrap_err().message.len() < 2000);
+    }
+}

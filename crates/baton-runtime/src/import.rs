@@ -165,7 +165,8 @@ fn understand(file: &[u8]) -> Result<Understood, ErrorBody> {
         }
         None => return Err(refused("It is no exported session: its first line doesn't say so.")),
     }
-    let head: ExportHead = serde_json::from_slice(first).map_err(|error| refused(&format!("Its first line can't be read: {}.", shown(&error.to_string()))))?;
+    let head: ExportHead =
+        serde_json::from_slice(first).map_err(|error| refused(&format!("Its first line can't be read: {}.", shown(&error.to_string()))))?;
     let mut events = Vec::new();
     for (number, line) in (2_usize..).zip(lines) {
         check_line(number, line)?;

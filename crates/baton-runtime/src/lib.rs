@@ -32,6 +32,7 @@ pub use diff::DiffOf;
 pub use directory::Identity;
 pub use error::HubError;
 pub use hub::{Hub, HubConfig};
+pub use import::examine_export;
 pub use link::{Link, LinkFrame, LinkFrames};
 pub use pairing::MadeInvitation;
 pub use secret::random_token;
