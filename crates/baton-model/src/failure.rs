@@ -140,7 +140,14 @@ pub(crate) fn is_about_images(refusal: &ModelError) -> bool {
     let said = refusal.message.to_lowercase();
     let names_them = ["image", "vision", "multimodal", "multi-modal"].iter().any(|name| said.contains(name));
     let means_never = ["support", "unknown variant", "mmproj", "not a multimodal", "only text", "text only"];
-    names_them && means_never.iter().any(|words| said.contains(words))
+    names_them && means_never.iter().any(|words| said.contains(words)) && !is_about_one_image(refusal)
+}
+
+/// Whether a server refused a request for what one of its images is, which says nothing of the others.
+pub(crate) fn is_about_one_image(refusal: &ModelError) -> bool {
+    let said = refusal.message.to_lowercase();
+    let blames = ["unsupported image", "image format", "valid image", "invalid image", "media type", "media_type", "corrupt", "image exceeds", "image too", "process image"];
+    said.contains("image") && blames.iter().any(|words| said.contains(words))
 }
 
 /// The sentence in an error body, whichever of the usual shapes it has.
@@ -260,18 +267,20 @@ mod tests {
 
     #[test]
     fn refusals_of_images() {
-        for (said, about_images) in [
-            ("this model does not support image input", true),
-            ("Invalid content type. image_url is only supported by certain models.", true),
-            ("image input is not supported - hint: you may need to provide the mmproj", true),
-            ("Failed to deserialize: unknown variant `image_url`, expected `text`", true),
-            ("No endpoints found that support image input", true),
-            ("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", false),
-            ("this model does not support tools", false),
-            ("the request is too large", false),
+        for (said, about_images, about_one) in [
+            ("this model does not support image input", true, false),
+            ("Invalid content type. image_url is only supported by certain models.", true, false),
+            ("image input is not supported - hint: you may need to provide the mmproj", true, false),
+            ("Failed to deserialize: unknown variant `image_url`, expected `text`", true, false),
+            ("No endpoints found that support image input", true, false),
+            ("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", false, true),
+            ("You uploaded an unsupported image. Please make sure your image is valid.", false, true),
+            ("Could not process image", false, true),
+            ("this model does not support tools", false, false),
+            ("the request is too large", false, false),
         ] {
             let refusal = Redaction(None).status(StatusCode::BAD_REQUEST, &HeaderMap::new(), said);
-            assert_eq!(is_about_images(&refusal), about_images, "{said}");
+            assert_eq!((is_about_images(&refusal), is_about_one_image(&refusal)), (about_images, about_one), "{said}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::assembly::{Assembly, PieceError, Progress};
 use crate::config::{Dialect, ModelConfig};
-use crate::failure::{Redaction, error, is_about_images};
+use crate::failure::{Redaction, error, is_about_images, is_about_one_image};
 use crate::model::{DeltaSink, Model};
 use crate::phrase::Sight;
 use crate::transport::{BodyError, CONNECT_TIMEOUT, MAX_ERROR_BYTES, MAX_WHOLE_BYTES, bounded, client, endpoint, headers, read_at_most};
@@ -76,6 +76,10 @@ impl Provider {
             // Nobody knew whether it sees images. Now it is known, and the question is put in words.
             Err(refusal) if has_images && sight == Sight::Sees && self.config.images.is_none() && is_about_images(&refusal) => {
                 self.is_blind.store(true, Ordering::Relaxed);
+                self.send(request, Sight::Blind, first_token).await??
+            }
+            // An image that this server can't take would be in each later request too: this one is put in words, and the next is tried again.
+            Err(refusal) if has_images && sight == Sight::Sees && is_about_one_image(&refusal) => {
                 self.send(request, Sight::Blind, first_token).await??
             }
             Err(refusal) => return Err(refusal),
