@@ -732,6 +732,12 @@ export type SessionEvent =
     }
   | {
       data: {
+        device_id: DeviceId;
+      };
+      type: "session_imported";
+    }
+  | {
+      data: {
         language: Language;
         title: string;
       };
@@ -1046,12 +1052,18 @@ export type SessionEvent =
         approval_id: ApprovalId;
         by: Sender;
         decision: Decision;
-        /**
-         * The rule that answered in its granter's name.
-         */
-        rule_id?: RuleId | null;
       };
       type: "approval_decided";
+    }
+  | {
+      data: {
+        approval_id: ApprovalId;
+        binding: ApprovalBinding;
+        by: Sender;
+        call_id: CallId;
+        rule_id: RuleId;
+      };
+      type: "approval_granted";
     }
   | {
       data: {
@@ -2178,6 +2190,10 @@ export interface Rule {
    */
   only?: RuleScope | null;
   pattern: RulePattern;
+  /**
+   * Why the device called it risky. With another reason, calls are asked about.
+   */
+  risk_reason?: string;
   rule_id: RuleId;
   tool: string;
 }
@@ -2327,6 +2343,6 @@ export interface WorkspaceDiff {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_imported","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_granted","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];
