@@ -40,7 +40,11 @@ struct Limits {
 
 /// What these calls changed.
 pub(crate) fn recorded_changes(history: &History, files: &Beneath, calls: &[CallId]) -> RecordedChanges {
-    let deadline = Instant::now() + WITHIN;
+    changes_until(Instant::now() + WITHIN, history, files, calls)
+}
+
+/// The same, as far as it is found out by then; the files that are left are counted.
+fn changes_until(deadline: Instant, history: &History, files: &Beneath, calls: &[CallId]) -> RecordedChanges {
     let (changed, sets) = of_calls(history, calls);
     let mut all = RecordedChanges { undone: Vec::new(), ..RecordedChanges::default() };
     let mut missing: Vec<NotRecorded> = Vec::new();
@@ -79,6 +83,11 @@ pub(crate) fn recorded_changes(history: &History, files: &Beneath, calls: &[Call
     for (file, old) in joined {
         // Each has its share, and what it doesn't need is for those after it.
         left -= 1;
+        // Even one file takes reading and merging; looking at all of thousands would outlast whoever asks.
+        if Instant::now() > deadline {
+            all.files_left_out += 1;
+            continue;
+        }
         let share = room.saturating_sub(left * ENTRY_ROOM) / (left + 1);
         let limits = Limits { deadline, room: share.clamp(LEAST_ROOM, FILE_ROOM) };
         let mut shown = describe(history, files, &file, old.as_ref(), limits);
@@ -300,4 +309,30 @@ fn visible(line: &[u8]) -> String {
 
 fn size(value: &impl Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Change;
+    use super::*;
+    use baton_proto::Timestamp;
+
+    #[test]
+    fn files_that_there_is_no_time_for_are_counted_and_not_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let (kept, work) = (directory.path().join("history"), directory.path().join("work"));
+        std::fs::create_dir(&work).unwrap();
+        let files = Beneath::open_root(&work).unwrap();
+        let history = History::open(&kept).unwrap();
+        let call_id: CallId = "00000000-0000-7000-8000-000000000001".parse().unwrap();
+        let after = history.keep(b"content\n").unwrap();
+        let change = |name: &str| Change { path: name.into(), before: None, after: Some(after.clone()), mode: 0o644, mode_before: None };
+        history.intend(call_id, &[], vec![change("a"), change("b"), change("c")], Timestamp(1)).unwrap();
+        history.done(call_id).unwrap();
+        let Some(past) = Instant::now().checked_sub(Duration::from_secs(1)) else { return };
+        let shown = changes_until(past, &history, &files, &[call_id]);
+        assert_eq!((shown.files.len(), shown.files_left_out), (0, 3), "{:?}", shown.files);
+        let shown = recorded_changes(&history, &files, &[call_id]);
+        assert_eq!((shown.files.len(), shown.files_left_out), (3, 0));
+    }
 }

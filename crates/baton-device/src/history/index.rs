@@ -4,7 +4,7 @@
 
 use super::images::Images;
 use super::record::{Change, ChangeSet, State};
-use crate::workspace::{Beneath, Found, RelativePath, Scan, Stamp, shown};
+use crate::workspace::{Beneath, Found, RelativePath, SCANS_WITHIN, Scan, Stamp, shown};
 use baton_proto::{Digest, NotRecorded, ToolError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,6 +17,8 @@ pub const MAX_KEPT_FILE: u64 = 4 * 1024 * 1024;
 const MAX_KEPT_BYTES: u64 = 256 * 1024 * 1024;
 /// For reading them.
 const WITHIN: Duration = Duration::from_secs(20);
+/// A look takes this long at most: for meeting every file, for reading, and for the last one read and what is written down.
+pub(crate) const LOOKS_WITHIN: Duration = SCANS_WITHIN.saturating_add(WITHIN).saturating_add(Duration::from_secs(5));
 /// Changed files that one look records.
 const MAX_CHANGES: usize = 5_000;
 /// Unrecorded ones that are named.
@@ -66,6 +68,10 @@ pub(super) struct Index {
     path: PathBuf,
     kept: Kept,
 }
+
+/// What a look found, before it is taken in.
+#[derive(Debug)]
+pub(super) struct Look(Kept);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
@@ -136,14 +142,13 @@ impl Index {
         self.kept.files.values().filter_map(|known| known.digest.as_ref())
     }
 
-    /// Looks at every file, keeps the content of those that changed, and says which did.
-    pub(super) fn look(&mut self, files: &Beneath, images: &Images) -> Result<Differences, ToolError> {
+    /// Looks at every file, keeps the content of those that changed, and says which did. All stays as it was until the look is taken in,
+    /// so that what couldn't be recorded is found once more.
+    pub(super) fn look(&self, files: &Beneath, images: &Images) -> Result<(Differences, Look), ToolError> {
         let scan = files.scan()?;
         let mut differences = Differences::default();
         let first = self.kept.began.is_none();
-        let mut reader =
-            Reader { files, images, left: MAX_KEPT_BYTES.saturating_sub(self.kept_bytes()), deadline: Instant::now() + WITHIN };
-        // A look that fails half-way leaves all as it was.
+        let mut reader = Reader { files, images, left: self.room(&scan), deadline: Instant::now() + WITHIN };
         let mut before = self.kept.files.clone();
         let mut next = BTreeMap::new();
         for (path, stamp) in &scan.files {
@@ -181,8 +186,13 @@ impl Index {
             differences.not_recorded.push(NotRecorded { path: "…".to_owned(), reason });
         }
         let Scan { began, derived, git, cut, .. } = scan;
-        self.kept = Kept { began: Some(began), whole: cut.is_none(), files: next, derived, git, sets: self.kept.sets };
-        Ok(differences)
+        let kept = Kept { began: Some(began), whole: cut.is_none(), files: next, derived, git, sets: self.kept.sets };
+        Ok((differences, Look(kept)))
+    }
+
+    /// What was looked at is from now on what is known.
+    pub(super) fn take_in(&mut self, Look(kept): Look) {
+        self.kept = kept;
     }
 
     /// Writes it down as the state after that many change sets. What isn't written is found out again.
@@ -204,9 +214,12 @@ impl Index {
         old.stamp == Some(*stamp) && settled && (old.digest.is_some() || nothing_to_read)
     }
 
-    fn kept_bytes(&self) -> u64 {
-        let sizes = self.kept.files.values().filter(|known| known.digest.is_some()).filter_map(|known| known.stamp);
-        sizes.map(|stamp| stamp.size).sum()
+    /// Bytes of contents that may be read, beside those that stay as they are. What was replaced or is gone makes room.
+    fn room(&self, scan: &Scan) -> u64 {
+        let stays = |path: &str, old: &Known| scan.files.get(path).map_or(scan.cut.is_some(), |stamp| self.is_unchanged(old, stamp));
+        let staying = self.kept.files.iter().filter(|(path, old)| old.digest.is_some() && stays(path, old));
+        let sizes = staying.filter_map(|(_, old)| old.stamp).map(|stamp| stamp.size);
+        MAX_KEPT_BYTES.saturating_sub(sizes.sum())
     }
 
     fn compare_unentered(&self, scan: &Scan, differences: &mut Differences) {
@@ -310,4 +323,29 @@ fn vanished(path: &str, old: &Known, differences: &mut Differences) {
 pub(super) fn named<'a>(index: &'a Index, changes: impl Iterator<Item = &'a Change>) -> HashSet<Digest> {
     let of_changes = changes.flat_map(|change| [&change.before, &change.after]).flatten();
     index.digests().chain(of_changes).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_that_was_replaced_or_is_gone_makes_room_for_another() {
+        let stamp = |modified| Stamp { kind: Found::File, size: MAX_KEPT_FILE, modified, described: modified, inode: 1, mode: 0o644 };
+        let known = Known { stamp: Some(stamp(1)), mode: 0o644, digest: Some(Digest::of_bytes(b"")), reason: None };
+        let names: Vec<_> = (0..MAX_KEPT_BYTES / MAX_KEPT_FILE).map(|number| number.to_string()).collect();
+        let files = names.iter().map(|name| (name.clone(), known.clone())).collect();
+        let kept = Kept { began: Some(RACY * 2), whole: true, files, ..Kept::default() };
+        let index = Index { path: PathBuf::new(), kept };
+        let scan = |changed: usize, gone: usize| {
+            let there = names.iter().enumerate().skip(gone);
+            let files = there.map(|(at, name)| (name.clone(), stamp(if at < gone + changed { 2 } else { 1 }))).collect();
+            Scan { files, ..Scan::default() }
+        };
+        assert_eq!(index.room(&scan(0, 0)), 0);
+        assert_eq!(index.room(&scan(2, 0)), 2 * MAX_KEPT_FILE);
+        assert_eq!(index.room(&scan(2, 3)), 5 * MAX_KEPT_FILE);
+        // Files beyond a scan that was cut may be there still.
+        assert_eq!(index.room(&Scan { cut: Some("too many".into()), ..scan(2, 3) }), 2 * MAX_KEPT_FILE);
+    }
 }

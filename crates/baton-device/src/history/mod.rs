@@ -17,13 +17,13 @@ pub use index::MAX_KEPT_FILE;
 pub use record::{Change, ChangeSet, State, Yours};
 
 pub(crate) use diff::recorded_changes;
-pub(crate) use index::Differences;
+pub(crate) use index::{Differences, LOOKS_WITHIN};
 pub(crate) use segments::{File, Reversed, of_calls};
 
 use crate::workspace::{Beneath, history_error, now};
 use baton_proto::{CallId, Digest, Timestamp, ToolError};
 use images::Images;
-use index::{Index, Was};
+use index::{Index, Look, Was};
 use record::{Line, Records};
 use seen::Seen;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,9 @@ impl HistoryError {
 #[derive(Debug)]
 pub struct History {
     images: Images,
+    /// Held for as long as a look at the workspace takes, and taken before `inner`, which is never held for long: who only reads
+    /// doesn't wait for a look.
+    known: Mutex<Known>,
     inner: Mutex<Inner>,
 }
 
@@ -57,8 +60,28 @@ pub struct History {
 struct Inner {
     records: Records,
     seen: Seen,
-    index: Index,
 }
+
+/// What the workspace is known to look like.
+#[derive(Debug)]
+struct Known {
+    index: Index,
+    /// What a command was found to have changed, while that can't be recorded.
+    unrecorded: Option<Ended>,
+}
+
+/// The end of a command.
+#[derive(Debug)]
+struct Ended {
+    call_id: CallId,
+    found: Differences,
+    /// `None` where nothing could be found out.
+    look: Option<Look>,
+}
+
+/// Said of a command whose changes can't be told from the user's any more.
+const NOT_TOLD_APART: &str = "nobody saw the command end, and other changes were recorded before its own were looked for; what it changed \
+                              isn't recorded, or counts as the user's";
 
 impl History {
     /// Opens the history kept in `directory`, creating it where there is none. A last line torn by a crash is dropped: it was
@@ -71,7 +94,8 @@ impl History {
         let index = Index::open(directory.join("index.json"), records.sets());
         let recorded = records.sets().iter().flat_map(|set| &set.changes).chain(records.yours().iter().flat_map(|yours| &yours.changes));
         images.keep_only(&index::named(&index, recorded)).map_err(HistoryError::io(directory))?;
-        Ok(Self { images, inner: Mutex::new(Inner { records, seen, index }) })
+        let known = Mutex::new(Known { index, unrecorded: None });
+        Ok(Self { images, known, inner: Mutex::new(Inner { records, seen }) })
     }
 
     /// Keeps an image of a file's content. Durable when it returns.
@@ -87,11 +111,12 @@ impl History {
     /// Records what a call is about to change. Durable when it returns; only then may the change be made. Where a file isn't as it was
     /// last known, somebody else changed it, and that is recorded first.
     pub fn intend(&self, call_id: CallId, undoes: &[CallId], changes: Vec<Change>, at: Timestamp) -> Result<(), HistoryError> {
+        let mut known = self.known();
         let mut inner = self.lock();
         let foreign: Vec<_> = changes
             .iter()
             .filter_map(|change| {
-                let before = match inner.index.was_other_than(&change.path, change.before.as_ref())? {
+                let before = match known.index.was_other_than(&change.path, change.before.as_ref())? {
                     Was::Absent => None,
                     Was::Content(digest) => Some(digest),
                 };
@@ -100,54 +125,92 @@ impl History {
             })
             .collect();
         if !foreign.is_empty() {
-            inner.index.learn(&foreign);
-            inner.records.append(Line::Found { call_id: None, changes: foreign, not_recorded: Vec::new(), at })?;
+            inner.records.append(Line::Found { call_id: None, changes: foreign.clone(), not_recorded: Vec::new(), at })?;
+            known.index.learn(&foreign);
         }
         inner.records.append(Line::Intended { call_id, undoes: undoes.to_vec(), changes, at })
     }
 
     /// Records that the call's change was made.
     pub fn done(&self, call_id: CallId) -> Result<(), HistoryError> {
+        let mut known = self.known();
         let mut inner = self.lock();
         inner.records.append(Line::Done { call_id })?;
         let changes = inner.records.find(call_id).map(|set| set.changes.clone()).unwrap_or_default();
-        inner.index.learn(&changes);
+        known.index.learn(&changes);
         Ok(())
     }
 
     /// Before a command: what changed since the last look is the user's. Then the command is recorded as begun, so that what it changes is
     /// put down to it even if the device dies meanwhile.
     pub(crate) fn command_begins(&self, call_id: CallId, files: &Beneath) -> Result<(), ToolError> {
-        let inner = &mut *self.lock();
-        let found = inner.index.look(files, &self.images)?;
+        let known = &mut *self.known();
+        let (found, look) = known.index.look(files, &self.images)?;
         if !found.is_empty() {
-            self.record(inner, None, found.clone()).map_err(history_error)?;
+            self.record(None, found).map_err(history_error)?;
         }
-        inner.index.save(inner.records.sets().len());
-        inner.records.append(Line::Began { call_id, at: now() }).map_err(history_error)
+        self.take_in(known, look);
+        self.lock().records.append(Line::Began { call_id, at: now() }).map_err(history_error)
     }
 
     /// After a command: what changed since it began is its own. Where that can't be found out, just this is recorded.
     pub(crate) fn command_ended(&self, call_id: CallId, files: &Beneath) -> Result<Differences, ToolError> {
-        let inner = &mut *self.lock();
-        let found = match inner.index.look(files, &self.images) {
-            Ok(found) => found,
-            Err(error) => Differences::not_found_out(error.message),
+        let known = &mut *self.known();
+        let (found, look) = match known.index.look(files, &self.images) {
+            Ok((found, look)) => (found, Some(look)),
+            Err(error) => (Differences::not_found_out(error.message), None),
         };
-        self.record(inner, Some(call_id), found.clone()).map_err(history_error)?;
-        inner.index.save(inner.records.sets().len());
-        Ok(found)
+        self.record_end(known, Ended { call_id, found, look })
     }
 
-    fn record(&self, inner: &mut Inner, call_id: Option<CallId>, found: Differences) -> Result<(), HistoryError> {
+    /// Closes commands whose end wasn't recorded: the device died, or couldn't write. The caller knows that none of them runs. What changed
+    /// is put down to a command only where nothing was recorded since it began; otherwise it could be the user's work, which an undo would
+    /// then take back.
+    pub(crate) fn settle_commands(&self, files: &Beneath) -> Result<(), ToolError> {
+        let running = self.lock().records.running();
+        for (call_id, nothing_since) in running {
+            if nothing_since {
+                let unrecorded = self.known().unrecorded.take_if(|ended| ended.call_id == call_id);
+                match unrecorded {
+                    Some(ended) => drop(self.record_end(&mut self.known(), ended)?),
+                    None => drop(self.command_ended(call_id, files)?),
+                }
+            } else {
+                tracing::warn!(call = %call_id, "what an interrupted command changed can't be told from other changes");
+                self.record(Some(call_id), Differences::not_found_out(NOT_TOLD_APART.to_owned())).map_err(history_error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was found is what is known only once it is recorded: otherwise nobody would ever find it again.
+    fn record_end(&self, known: &mut Known, ended: Ended) -> Result<Differences, ToolError> {
+        if let Err(error) = self.record(Some(ended.call_id), ended.found.clone()) {
+            known.unrecorded = Some(ended);
+            return Err(history_error(error));
+        }
+        if let Some(look) = ended.look {
+            self.take_in(known, look);
+        }
+        Ok(ended.found)
+    }
+
+    fn record(&self, call_id: Option<CallId>, found: Differences) -> Result<(), HistoryError> {
         let Differences { changes, not_recorded, .. } = found;
         self.images.settle(changes.iter().flat_map(|change| [&change.before, &change.after]).flatten())?;
-        inner.records.append(Line::Found { call_id, changes, not_recorded, at: now() })
+        self.lock().records.append(Line::Found { call_id, changes, not_recorded, at: now() })
     }
 
-    /// Commands that had begun when the device died.
-    pub(crate) fn running(&self) -> Vec<CallId> {
-        self.lock().records.sets().iter().filter(|set| set.state == State::Running).map(|set| set.call_id).collect()
+    fn take_in(&self, known: &mut Known, look: Look) {
+        known.index.take_in(look);
+        // What is written down names only contents that the disk has.
+        match self.images.settle_all() {
+            Ok(()) => {
+                let sets = self.lock().records.sets().len();
+                known.index.save(sets);
+            }
+            Err(error) => tracing::warn!(%error, "what the workspace looked like isn't written down"),
+        }
     }
 
     /// Records that the call's change was not made after all.
@@ -182,6 +245,10 @@ impl History {
     /// The content that the agent last read or wrote at `path`.
     pub fn seen(&self, path: &str) -> Option<Digest> {
         self.lock().seen.get(path)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -249,6 +316,75 @@ mod tests {
         history.abandoned(call(4)).unwrap();
         assert_eq!(history.newest_to_undo().unwrap().call_id, call(1));
         assert_eq!(history.list().len(), 4);
+    }
+
+    /// A workspace of its own, and the history of it.
+    fn place() -> (tempfile::TempDir, Beneath) {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("work")).unwrap();
+        let files = Beneath::open_root(&directory.path().join("work")).unwrap();
+        (directory, files)
+    }
+
+    fn paths(changes: &[Change]) -> Vec<&str> {
+        changes.iter().map(|change| change.path.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_command_changed_is_not_forgotten_while_it_cannot_be_recorded() {
+        let (directory, files) = place();
+        let (work, kept) = (directory.path().join("work"), directory.path().join("history"));
+        let history = History::open(&kept).unwrap();
+        std::fs::write(work.join("a"), "one").unwrap();
+        history.command_begins(call(1), &files).unwrap();
+        std::fs::remove_file(work.join("a")).unwrap();
+        // A record needs its images to be durable, and there is no place where they are.
+        std::fs::rename(kept.join("images"), kept.join("elsewhere")).unwrap();
+        history.command_ended(call(1), &files).unwrap_err();
+        std::fs::rename(kept.join("elsewhere"), kept.join("images")).unwrap();
+
+        std::fs::write(work.join("mine"), "the user's").unwrap();
+        history.settle_commands(&files).unwrap();
+        history.command_begins(call(2), &files).unwrap();
+        history.command_ended(call(2), &files).unwrap();
+        for history in [history, History::open(&kept).unwrap()] {
+            history.settle_commands(&files).unwrap();
+            let (one, two) = (history.find(call(1)).unwrap(), history.find(call(2)).unwrap());
+            assert_eq!((one.state, paths(&one.changes)), (State::Done, vec!["a"]));
+            assert_eq!((two.state, paths(&two.changes)), (State::Done, vec![]));
+            assert_eq!(paths(&history.yours()[0].changes), ["mine"]);
+        }
+    }
+
+    #[test]
+    fn the_users_work_is_not_put_down_to_a_command_that_was_left_open_long_ago() {
+        let (directory, files) = place();
+        let (work, kept) = (directory.path().join("work"), directory.path().join("history"));
+        let history = History::open(&kept).unwrap();
+        history.command_begins(call(1), &files).unwrap();
+        let one = history.keep(b"one").unwrap();
+        std::fs::write(work.join("a"), "one").unwrap();
+        history.intend(call(2), &[], change(None, Some(&one)), Timestamp(1)).unwrap();
+        history.done(call(2)).unwrap();
+        drop(history);
+        std::fs::write(work.join("mine"), "the user's").unwrap();
+
+        let history = History::open(&kept).unwrap();
+        history.settle_commands(&files).unwrap();
+        let left = history.find(call(1)).unwrap();
+        assert_eq!((left.state, paths(&left.changes)), (State::Done, vec![]));
+        assert!(left.not_recorded[0].reason.contains("nobody saw the command end"), "{:?}", left.not_recorded);
+        history.command_begins(call(3), &files).unwrap();
+        assert_eq!(paths(&history.yours()[0].changes), ["mine"]);
+    }
+
+    #[test]
+    fn who_reads_does_not_wait_for_a_look_at_the_workspace() {
+        let (directory, _) = place();
+        let history = History::open(&directory.path().join("history")).unwrap();
+        let _looking = history.known();
+        history.saw("a", None).unwrap();
+        assert_eq!((history.seen("a"), history.list().len()), (None, 0));
     }
 
     #[test]

@@ -125,6 +125,8 @@ pub(super) struct Records {
     sets: Vec<ChangeSet>,
     yours: Vec<Yours>,
     by_call: HashMap<CallId, usize>,
+    /// The command whose beginning is the last thing that was recorded.
+    begun_last: Option<CallId>,
 }
 
 impl Records {
@@ -134,7 +136,7 @@ impl Records {
             lines.push(serde_json::from_str::<Line>(line).map_err(|error| error.to_string())?);
             Ok(())
         })?;
-        let mut records = Self { path, file, sets: Vec::new(), yours: Vec::new(), by_call: HashMap::new() };
+        let mut records = Self { path, file, sets: Vec::new(), yours: Vec::new(), by_call: HashMap::new(), begun_last: None };
         for line in lines {
             records.apply(line);
         }
@@ -160,7 +162,18 @@ impl Records {
         &self.yours
     }
 
+    /// Commands that began and whose end isn't recorded, each with whether nothing was recorded since it began.
+    pub(super) fn running(&self) -> Vec<(CallId, bool)> {
+        let sets = self.by_call.values().map(|index| &self.sets[*index]);
+        let running = sets.filter(|set| set.state == State::Running);
+        running.map(|set| (set.call_id, self.begun_last == Some(set.call_id))).collect()
+    }
+
     fn apply(&mut self, line: Line) {
+        self.begun_last = match &line {
+            Line::Began { call_id, .. } => Some(*call_id),
+            _ => None,
+        };
         match line {
             Line::Intended { call_id, undoes, changes, at } => {
                 self.add(ChangeSet { call_id, undoes, changes, not_recorded: Vec::new(), at, state: State::Intended, undone_by: None });

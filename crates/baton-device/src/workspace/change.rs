@@ -212,6 +212,10 @@ impl WorkspaceRoot {
     /// Finishes or clears what was interrupted: files that were left beside their targets, changes that were made in part, and commands
     /// whose changes nobody has looked for.
     pub(super) fn settle_interrupted(&self) {
+        // First, since what is recorded of others below would hide that nothing was recorded since a command began.
+        if let Err(error) = self.history.settle_commands(&self.files) {
+            tracing::warn!(error = error.message, "what an interrupted command changed can't be recorded");
+        }
         let interrupted: Vec<_> = self.history.list().into_iter().filter(|set| set.state == State::Intended).collect();
         for set in &interrupted {
             for change in &set.changes {
@@ -225,11 +229,6 @@ impl WorkspaceRoot {
             }
             if let Finding::Unclear { known } = self.judge(set) {
                 tracing::warn!(call = %set.call_id, known, "what became of an interrupted change isn't known");
-            }
-        }
-        for call_id in self.history.running() {
-            if let Err(error) = self.history.command_ended(call_id, &self.files) {
-                tracing::warn!(call = %call_id, error = error.message, "what an interrupted command changed can't be recorded");
             }
         }
     }

@@ -18,7 +18,7 @@ pub use walk::{Bounds, DERIVED, Derived, Entry, Kind, Listing};
 pub(crate) use change::{Wanted, history_error, line_counts, now};
 pub(crate) use names::shown;
 pub(crate) use replace::changed;
-pub(crate) use scan::{Found, Scan, Stamp};
+pub(crate) use scan::{Found, SCANS_WITHIN, Scan, Stamp};
 
 use crate::history::{History, HistoryError};
 use crate::sandbox::{Limits, Sandbox, SandboxMode};
@@ -42,7 +42,9 @@ pub struct WorkspaceRoot {
     pub(crate) files: Beneath,
     pub(crate) history: History,
     pub(crate) sandbox: Sandbox,
-    /// Held while a call changes files, so that two calls in the same workspace don't interleave.
+    /// Held by a call that may change files for as long as it runs: what changes meanwhile is put down to it, and to nobody else.
+    pub(crate) turns: Arc<tokio::sync::Mutex<()>>,
+    /// Held while the device itself changes or looks at files, within a turn or to find out what became of a call.
     pub(crate) acting: Mutex<()>,
 }
 
@@ -80,7 +82,7 @@ impl WorkspaceRoot {
         let history = History::open(&data.join("history"))?;
         let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
             .map_err(|source| HistoryError::Io { path: data.clone(), source })?;
-        let root = Arc::new(Self { path, files, history, sandbox, acting: Mutex::new(()) });
+        let root = Arc::new(Self { path, files, history, sandbox, turns: Arc::default(), acting: Mutex::new(()) });
         root.settle_interrupted();
         Ok(root)
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Files that a scan looks at.
 pub(crate) const MAX_FILES: usize = 20_000;
 const MAX_DEPTH: usize = 64;
-const WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const SCANS_WITHIN: Duration = Duration::from_secs(10);
 /// Entries of a directory of derived files that are looked at, to tell whether something changed in it.
 const MAX_DERIVED: usize = 2_000;
 const DERIVED_DEPTH: usize = 3;
@@ -61,7 +61,7 @@ impl Beneath {
         let root = RelativePath::root();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut scan = Scan { began: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX), ..Scan::default() };
-        let deadline = Instant::now() + WITHIN;
+        let deadline = Instant::now() + SCANS_WITHIN;
         enter(&mut scan, &self.directory(&root)?, "", 0, deadline).map_err(|errno| explain(&root, errno))?;
         Ok(scan)
     }
@@ -90,7 +90,7 @@ fn enter(scan: &mut Scan, directory: &OwnedFd, at: &str, depth: usize, deadline:
         if scan.files.len() >= MAX_FILES {
             scan.cut.get_or_insert_with(|| format!("the workspace has more than {MAX_FILES} files"));
         } else if Instant::now() > deadline {
-            scan.cut.get_or_insert_with(|| format!("looking at every file took more than {} s", WITHIN.as_secs()));
+            scan.cut.get_or_insert_with(|| format!("looking at every file took more than {} s", SCANS_WITHIN.as_secs()));
         }
         if scan.cut.is_some() {
             return Ok(());
