@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// One action that this device offers. Every failure is an [`Outcome`]; none of these may panic on hostile arguments.
@@ -35,6 +36,12 @@ pub trait Tool: Send + Sync + fmt::Debug + 'static {
 
     /// Acts. A repeated attempt of a call that already acted returns its result again where the effect is idempotent.
     async fn run(&self, run: Run) -> Outcome;
+
+    /// How long a call may take to end once it was asked to stop. One that takes longer is given up, so that nobody waits for it for
+    /// ever (C24).
+    fn stops_within(&self) -> Duration {
+        Duration::from_secs(15)
+    }
 
     /// Where the whole of an output is that a result has in parts only, by the digest that the result names (E9).
     fn whole(&self, digest: &Digest) -> Option<PathBuf> {
@@ -67,6 +74,46 @@ pub struct Run {
     pub expected: BTreeMap<String, Option<Digest>>,
     pub cancel: CancelSignal,
     pub progress: ProgressSink,
+    pub clock: Clock,
+}
+
+/// A call's own time. It stands still while the call waits for its turn, so that others don't use it up.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<watch::Sender<bool>>);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Clock {
+    /// From here on the call waits. One that is asked to stop meanwhile leaves the clock stopped: it never began.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// The call's turn has come, and its time begins.
+    pub fn go(&self) {
+        self.0.send_replace(false);
+    }
+
+    pub fn stands(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Ends when that time has passed since the clock last began to go.
+    pub(crate) async fn passed(&self, time: Duration) {
+        let mut stands = self.0.subscribe();
+        loop {
+            // Both fail only without a sender, which is here.
+            let _ = stands.wait_for(|stands| !*stands).await;
+            tokio::select! {
+                _ = stands.wait_for(|stands| *stands) => {}
+                () = tokio::time::sleep(time) => return,
+            }
+        }
+    }
 }
 
 /// The end of a cancellation that asks.
@@ -273,6 +320,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_time_passes_for_a_call_that_waits() {
+        let clock = Clock::default();
+        clock.passed(Duration::from_millis(1)).await;
+        clock.stop();
+        let passed = tokio::time::timeout(Duration::from_millis(50), clock.passed(Duration::from_millis(1)));
+        assert!(passed.await.is_err() && clock.stands());
+        let (goes, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(20), clock.passed(Duration::from_millis(1))), async {
+            clock.go();
+        });
+        goes.unwrap();
+    }
+
+    #[tokio::test]
     async fn a_preview_is_shown_whole_or_refused() {
         let tool = Named("do_nothing");
         let shown = tool.prepare(&json!({"text": "a\u{202e}b"})).await;
@@ -296,6 +356,7 @@ mod tests {
             expected: BTreeMap::new(),
             cancel: CancelSignal::never(),
             progress: sink,
+            clock: Clock::default(),
         };
         assert!(matches!(Named("do_nothing").run(run).await, Outcome::Succeeded(_)));
         assert_eq!(*lines.lock().unwrap(), ["nothing"]);

@@ -3,13 +3,15 @@
 mod common;
 
 use baton_device::history::{Change, MAX_KEPT_FILE, State};
-use baton_proto::{CallId, FileDiff, FileStatus, Finding, NotRecorded, RecordedChanges, Timestamp};
+use baton_proto::{CallId, FileDiff, FileStatus, Finding, NotRecorded, Outcome, RecordedChanges, Timestamp};
 use common::{Place, call_id, error_of, succeeded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 async fn run(place: &Place, line: &str) -> CallId {
     let id = call_id();
@@ -28,7 +30,7 @@ async fn diff(place: &Place, calls: &[CallId]) -> RecordedChanges {
     record.changes_of(calls.to_vec()).await
 }
 
-async fn undo(place: &Place, calls: &[CallId]) -> baton_proto::Outcome {
+async fn undo(place: &Place, calls: &[CallId]) -> Outcome {
     place.run("undo", json!({"call_ids": calls})).await
 }
 
@@ -167,6 +169,91 @@ async fn a_command_that_died_with_its_device_has_its_changes_put_down_to_it() {
     assert!(file(&changes, "a").diff.contains("-one\n+two\n"));
     succeeded(undo(&place, &[set.call_id]).await);
     assert_eq!(place.text("a"), "one\n");
+}
+
+/// Waits until a command has made a file.
+async fn made(place: &Place, name: &str) {
+    let made = async {
+        while !place.path().join(name).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), made).await.unwrap();
+}
+
+/// The next thing that a call tells, if it tells anything.
+async fn told(lines: &mut UnboundedReceiver<String>) -> Option<String> {
+    tokio::time::timeout(Duration::from_secs(60), lines.recv()).await.unwrap()
+}
+
+const HALF_MADE: &str = "echo half > a; touch ready; while [ ! -e go ]; do sleep 0.05; done; echo whole > a; rm go ready";
+
+#[tokio::test]
+async fn calls_that_overlap_change_the_workspace_one_after_the_other() {
+    let place = Place::new();
+    place.write("b", "1\n");
+    let (first, _first, _) = place.start("run_command", json!({"argv": ["sh", "-c", HALF_MADE]}));
+    made(&place, "ready").await;
+    let (second, _second, mut lines) = place.start("run_command", json!({"argv": ["sh", "-c", "echo 2 > b"]}));
+    let waits = Some("waiting until another call in this workspace has ended");
+    assert_eq!(told(&mut lines).await.as_deref(), waits);
+    let (third, _third, mut lines) = place.start("write_file", json!({"path": "c", "content": "3\n"}));
+    assert_eq!(told(&mut lines).await.as_deref(), waits);
+    // Who only reads doesn't wait.
+    assert!(place.ok("read_file", json!({"path": "a"})).await.content.contains("half"));
+    assert!(place.ok("run_command", json!({"argv": ["cat", "a"]})).await.content.contains("half"));
+    assert_eq!((place.text("b"), place.path().join("c").exists()), ("1\n".to_owned(), false));
+    place.write("go", "");
+    for call in [first, second, third] {
+        succeeded(call.await.unwrap());
+    }
+    let sets = place.root.history().list();
+    let changed: Vec<Vec<_>> = sets.iter().map(|set| set.changes.iter().map(|change| change.path.as_str()).collect()).collect();
+    assert_eq!(changed, [["a"], ["b"], ["c"]]);
+    assert!(place.root.history().yours().is_empty(), "{:?}", place.root.history().yours());
+    succeeded(undo(&place, &[sets[0].call_id]).await);
+    assert!(!place.path().join("a").exists() && place.text("b") == "2\n" && place.text("c") == "3\n");
+}
+
+#[tokio::test]
+async fn c24_a_call_that_is_cancelled_before_its_turn_has_done_nothing() {
+    let place = Place::new();
+    let (first, _first, _) = place.start("run_command", json!({"argv": ["sh", "-c", HALF_MADE]}));
+    made(&place, "ready").await;
+    for (tool, arguments) in
+        [("run_command", json!({"argv": ["touch", "never"]})), ("write_file", json!({"path": "never", "content": ""})), ("undo", json!({}))]
+    {
+        let (waiting, switch, mut lines) = place.start(tool, arguments);
+        assert!(told(&mut lines).await.is_some(), "{tool}");
+        switch.cancel();
+        assert_eq!(waiting.await.unwrap(), Outcome::Cancelled { result: None }, "{tool}");
+    }
+    place.write("go", "");
+    succeeded(first.await.unwrap());
+    assert!(!place.path().join("never").exists());
+    assert_eq!(place.root.history().list().len(), 1);
+    // And nobody is left in the queue.
+    run(&place, "true").await;
+}
+
+#[tokio::test]
+async fn what_a_command_left_that_was_given_up_is_put_down_to_it_and_to_no_later_call() {
+    let place = Place::new();
+    let (given_up, _switch, _) = place.start("run_command", json!({"argv": ["sh", "-c", "echo half > a; touch ready; sleep 60"]}));
+    made(&place, "ready").await;
+    given_up.abort();
+    let _ = given_up.await;
+    let written = act(&place, "write_file", json!({"path": "b", "content": "b\n"})).await;
+    place.write("mine", "the user's\n");
+    let later = run(&place, "echo c > c").await;
+    let sets = place.root.history().list();
+    assert!(sets.iter().all(|set| set.state == State::Done), "{sets:#?}");
+    let changed: Vec<Vec<_>> = sets.iter().map(|set| set.changes.iter().map(|change| change.path.as_str()).collect()).collect();
+    assert_eq!(changed, [vec!["a", "ready"], vec!["b"], vec!["c"]]);
+    assert_eq!((sets[1].call_id, sets[2].call_id), (written, later));
+    let yours = place.root.history().yours();
+    let paths: Vec<_> = yours.iter().flat_map(|set| &set.changes).map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["mine"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use super::Whole;
 use crate::journal::AttemptId;
-use crate::tool::{CancelSignal, CancelSwitch, ProgressSink, Run, Tool, failed};
+use crate::tool::{CancelSignal, CancelSwitch, Clock, ProgressSink, Run, Tool, failed, refused};
 use baton_proto::{ClientFrame, DispatchedCall, Outcome, SessionId, StateModified, ToolError};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,10 +10,6 @@ use tokio::task::JoinSet;
 
 /// A tool keeps its own time; one that doesn't is asked to stop this long after it should have ended.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// A tool that was asked to stop ends its processes well within this. One that doesn't stop at all is given up, so that nobody waits for it
-/// for ever (C24).
-const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
 /// The calls that run, and the questions that are being answered. Dropping it stops everything.
 #[derive(Debug, Default)]
@@ -26,6 +22,7 @@ pub(crate) struct Underway {
 struct Call {
     session_id: SessionId,
     cancel: CancelSwitch,
+    clock: Clock,
     /// Who asked it to stop, if anybody did.
     stopped: Option<Stopped>,
     /// Later attempts of the same call, which have its outcome.
@@ -60,9 +57,11 @@ impl Underway {
     pub(crate) fn start(&mut self, tool: Arc<dyn Tool>, call: DispatchedCall, progress: ProgressSink, whole: Arc<Whole>) {
         let id = AttemptId { call_id: call.call_id, attempt: call.attempt };
         let (cancel, signal) = CancelSignal::pair();
-        let running = Call { session_id: call.session_id, cancel: cancel.clone(), stopped: None, joined: Vec::new() };
+        let clock = Clock::default();
+        let running = Call { session_id: call.session_id, cancel: cancel.clone(), clock: clock.clone(), stopped: None, joined: Vec::new() };
         self.calls.insert(id, running);
         let patience = Duration::from_secs(u64::from(tool.spec().timeout_s)) + GRACE;
+        let stops_within = tool.stops_within();
         let mut asked = signal.clone();
         let run = Run {
             call_id: call.call_id,
@@ -71,6 +70,7 @@ impl Underway {
             expected: call.digests,
             cancel: signal,
             progress,
+            clock: clock.clone(),
         };
         self.tasks.spawn(async move {
             // A task of its own, so that a panic ends this call and nothing else. Dropping the set drops the call too.
@@ -78,17 +78,21 @@ impl Underway {
             let acting = Arc::clone(&tool);
             task.spawn(async move { acting.run(run).await });
             let stop = async {
-                let overdue = tokio::time::timeout(patience, asked.cancelled()).await.is_err();
+                let overdue = tokio::select! {
+                    biased;
+                    () = asked.cancelled() => false,
+                    () = clock.passed(patience) => true,
+                };
                 cancel.cancel();
                 overdue
             };
             let outcome = tokio::select! {
                 biased;
                 outcome = task.join_next() => outcome,
-                overdue = stop => match tokio::time::timeout(STOPS_WITHIN, task.join_next()).await {
+                overdue = stop => match tokio::time::timeout(stops_within, task.join_next()).await {
                     Ok(outcome) if overdue => outcome.map(|outcome| outcome.map(|outcome| timed_out(outcome, patience))),
                     Ok(outcome) => outcome,
-                    Err(_) => Some(Ok(given_up())),
+                    Err(_) => Some(Ok(given_up(stops_within))),
                 },
             };
             Done::Call(id, whole.keep(&*tool, outcome.and_then(Result::ok).unwrap_or_else(broken)).await)
@@ -158,6 +162,10 @@ impl Underway {
 impl Call {
     fn ended(self, id: AttemptId, outcome: Outcome) -> Ended {
         let outcome = match outcome {
+            Outcome::Cancelled { result: None } if self.stopped == Some(Stopped::WithDevice) && self.clock.stands() => {
+                let message = "The device was stopped before the call's turn came. Nothing was done.";
+                failed(refused("device_stopped", message, "Repeat the call once the device is back."))
+            }
             // Nobody asked for it, so nobody may take it for done with.
             Outcome::Cancelled { .. } if self.stopped == Some(Stopped::WithDevice) => {
                 let known =
@@ -186,8 +194,8 @@ fn timed_out(outcome: Outcome, patience: Duration) -> Outcome {
     }
 }
 
-fn given_up() -> Outcome {
-    let known = format!("It was asked to stop and didn't within {} s, so its device waits for it no longer.", STOPS_WITHIN.as_secs());
+fn given_up(within: Duration) -> Outcome {
+    let known = format!("It was asked to stop and didn't within {} s, so its device waits for it no longer.", within.as_secs());
     Outcome::Interrupted { known }
 }
 

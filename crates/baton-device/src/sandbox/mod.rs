@@ -11,6 +11,7 @@ mod shell;
 mod toolchains;
 
 pub use capture::Captured;
+pub(crate) use process::STOPS_WITHIN;
 pub use process::{Ending, Finished};
 pub use shell::quote;
 

@@ -26,6 +26,10 @@ const WATCH_EVERY: Duration = Duration::from_millis(150);
 const TELL_EVERY: Duration = Duration::from_millis(250);
 /// How long a killed tree may take to be gone. A process in an uninterruptible wait can take longer; nothing could hurry it.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// For reading what a tree that is gone had printed.
+const DRAINS_WITHIN: Duration = Duration::from_secs(2);
+/// From being asked to stop, or from the end of its time, to the end of a command. Without a sandbox the tree is waited for twice.
+pub(crate) const STOPS_WITHIN: Duration = GONE_WITHIN.saturating_mul(2).saturating_add(DRAINS_WITHIN);
 
 /// A command that came to its end.
 #[derive(Clone, Debug)]
@@ -93,7 +97,7 @@ pub(super) async fn run(
         Ok(ending) => (ending, None),
         Err(error) => (Ending::Cancelled, Some(error)),
     };
-    let drained = timeout(Duration::from_secs(2), drain(&mut output, &mut capture, limits)).await.unwrap_or(Ok(()));
+    let drained = timeout(DRAINS_WITHIN, drain(&mut output, &mut capture, limits)).await.unwrap_or(Ok(()));
     if let Some(error) = broken.or(drained.err()) {
         let mut error = cannot_run(&program, &error);
         error.state_modified = StateModified::Unknown;

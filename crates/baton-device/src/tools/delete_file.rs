@@ -1,6 +1,6 @@
 //! `delete_file`: one file, kept in the history.
 
-use super::{Changed, acting, arguments, blocking, changed_outcome, check_expected, check_seen, prepared, writable};
+use super::{Changed, arguments, blocking, change, check_expected, check_seen, prepared, writable};
 use crate::tool::{Run, Tool, refused};
 use crate::workspace::{MAX_RECORDED_BYTES, Wanted, WorkspaceRoot};
 use async_trait::async_trait;
@@ -58,19 +58,14 @@ impl Tool for DeleteFile {
     }
 
     async fn run(&self, run: Run) -> Outcome {
-        let root = Arc::clone(&self.root);
-        let changed = blocking(move || {
-            let _acting = acting(&root);
-            if let Some(result) = root.settled(run.call_id)? {
-                return Ok(Changed::Before(result));
-            }
-            let wanted = plan(&root, &run.arguments)?;
+        change(&self.root, run, |root, run| {
+            let wanted = plan(root, &run.arguments)?;
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
-            let change = root.change(run.call_id, &wanted)?;
+            let made = root.change(run.call_id, &wanted)?;
             let words = format!("Deleted {}. Its content is kept; undo brings it back.", wanted.path);
-            Ok(Changed::Now { changes: vec![change], not_recorded: Vec::new(), words })
-        });
-        changed_outcome(&self.root, changed.await).await
+            Ok(Changed::Now { changes: vec![made], not_recorded: Vec::new(), words })
+        })
+        .await
     }
 
     async fn lookup(&self, call_id: CallId, _arguments: &Value) -> Finding {

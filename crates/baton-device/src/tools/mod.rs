@@ -11,12 +11,12 @@ mod undo;
 mod write_file;
 
 use crate::history::recorded_changes;
-use crate::tool::{PreparedExt as _, Record, Tool, Toolbox, ToolboxError, failed, refused};
+use crate::tool::{PreparedExt as _, Record, Run, Tool, Toolbox, ToolboxError, failed, refused};
 use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, ToolError, ToolResult,
-    make_visible,
+    CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, StateModified,
+    ToolError, ToolResult, make_visible,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,6 +24,7 @@ use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 
 impl Toolbox {
     /// All tools that act in one workspace.
@@ -77,13 +78,72 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, ToolError>
             tracing::error!(%error, "a tool broke");
             let mut error =
                 refused("device_error", "The device's tool broke while it worked.", "Look at what it left behind before trying again.");
-            error.state_modified = baton_proto::StateModified::Unknown;
+            error.state_modified = StateModified::Unknown;
             Err(error)
         }
     }
 }
 
-/// Waits until no other call changes files of the workspace.
+/// The turn of a call that may change the workspace; no other such call runs meanwhile (E6). It moves into whatever works for the call, so
+/// that it lasts as long as the work, also where nobody waits for that any more.
+type Turn = OwnedMutexGuard<()>;
+
+/// Waits for the call's turn, in the order of coming. `None` when the call was asked to stop before: then it has done nothing.
+async fn turn(root: &Arc<WorkspaceRoot>, run: &mut Run) -> Result<Option<Turn>, ToolError> {
+    run.clock.stop();
+    let turn = match Arc::clone(&root.turns).try_lock_owned() {
+        Ok(turn) => turn,
+        Err(_) => {
+            run.progress.tell("waiting until another call in this workspace has ended");
+            tokio::select! {
+                biased;
+                () = run.cancel.cancelled() => return Ok(None),
+                turn = Arc::clone(&root.turns).lock_owned() => turn,
+            }
+        }
+    };
+    let root = Arc::clone(root);
+    let settled = blocking(move || {
+        let _acting = acting(&root);
+        // A command that was given up, or whose end couldn't be written down, mustn't have this call's changes put down to it.
+        let settled = root.history.settle_commands(&root.files);
+        settled.map_err(|error| ToolError { state_modified: StateModified::No, ..error })?;
+        Ok(turn)
+    });
+    tokio::select! {
+        biased;
+        () = run.cancel.cancelled() => Ok(None),
+        turn = settled => {
+            run.clock.go();
+            turn.map(Some)
+        }
+    }
+}
+
+/// Makes a change when the call's turn has come, unless an earlier attempt of the call has made it.
+async fn change(
+    root: &Arc<WorkspaceRoot>,
+    mut run: Run,
+    make: impl FnOnce(&WorkspaceRoot, &Run) -> Result<Changed, ToolError> + Send + 'static,
+) -> Outcome {
+    let turn = match turn(root, &mut run).await {
+        Ok(Some(turn)) => turn,
+        Ok(None) => return Outcome::Cancelled { result: None },
+        Err(error) => return failed(error),
+    };
+    let acted = Arc::clone(root);
+    let changed = blocking(move || {
+        let _turn = turn;
+        let _acting = acting(&acted);
+        match acted.settled(run.call_id)? {
+            Some(result) => Ok(Changed::Before(result)),
+            None => make(&acted, &run),
+        }
+    });
+    changed_outcome(root, changed.await).await
+}
+
+/// Waits until the device itself does nothing else to files of the workspace.
 fn acting(root: &WorkspaceRoot) -> MutexGuard<'_, ()> {
     root.acting.lock().unwrap_or_else(PoisonError::into_inner)
 }

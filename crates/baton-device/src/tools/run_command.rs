@@ -1,11 +1,11 @@
 //! `run_command`: a program with its arguments, in the sandbox.
 
-use super::{acting, arguments, blocking, shapes};
-use crate::history::Change;
+use super::{acting, arguments, blocking, shapes, turn};
+use crate::history::{Change, LOOKS_WITHIN};
 use crate::output::result_of_command;
-use crate::sandbox::{Access, Ending, Finished, Job, SandboxMode, quote};
-use crate::tool::{PreparedExt as _, Run, Tool, failed, refused};
-use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot, shown};
+use crate::sandbox::{Access, Ending, Finished, Job, STOPS_WITHIN, SandboxMode, quote};
+use crate::tool::{CancelSignal, PreparedExt as _, Run, Tool, failed, refused};
+use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot, history_error, shown};
 use async_trait::async_trait;
 use baton_proto::{
     CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, StateModified, ToolError, ToolResult, ToolSpec, make_visible,
@@ -27,6 +27,12 @@ const MAX_LISTED: usize = 20;
 const MAX_DESCRIBED: usize = 200;
 /// For counting their lines.
 const COUNTING: Duration = Duration::from_secs(5);
+/// For the rest, such as reading the baseline.
+const SPARE: Duration = Duration::from_secs(13);
+/// From being asked to stop to the result: a command that has ended is looked at to its end, and told as what it was.
+const ENDS_WITHIN: Duration = LOOKS_WITHIN.saturating_add(STOPS_WITHIN).saturating_add(COUNTING).saturating_add(SPARE);
+/// The whole call, with the look before the command and all that follows on it.
+const WITHIN: Duration = Duration::from_secs(MAX_TIMEOUT_S).saturating_add(LOOKS_WITHIN).saturating_add(ENDS_WITHIN);
 
 #[derive(Debug)]
 pub(super) struct RunCommand {
@@ -48,7 +54,6 @@ struct Plan {
     directory: PathBuf,
     wall: Duration,
     risk: Risk,
-    access: Access,
     digests: BTreeMap<String, Option<Digest>>,
 }
 
@@ -81,7 +86,7 @@ impl Tool for RunCommand {
             prepare: true,
             lookup: false,
             lasting: false,
-            timeout_s: 3060,
+            timeout_s: u32::try_from(WITHIN.as_secs()).unwrap_or(u32::MAX),
         }
     }
 
@@ -115,6 +120,10 @@ impl Tool for RunCommand {
         .within_limits()
     }
 
+    fn stops_within(&self) -> Duration {
+        ENDS_WITHIN
+    }
+
     fn whole(&self, digest: &Digest) -> Option<PathBuf> {
         Some(self.root.sandbox.spool().join(&digest.0)).filter(|path| path.is_file())
     }
@@ -128,28 +137,39 @@ impl Tool for RunCommand {
 }
 
 impl RunCommand {
-    async fn perform(&self, run: Run) -> Result<Outcome, ToolError> {
-        let root = Arc::clone(&self.root);
+    async fn perform(&self, mut run: Run) -> Result<Outcome, ToolError> {
         let call_id = run.call_id;
-        let (plan, git_before) = blocking(move || {
+        let stopped = Outcome::Cancelled { result: None };
+        let access = access(&self.root, &arguments::<Arguments>(&run.arguments)?.argv);
+        let turn = match access {
+            Access::ReadOnly => None,
+            Access::ReadWrite => match turn(&self.root, &mut run).await? {
+                Some(turn) => Some(turn),
+                None => return Ok(stopped),
+            },
+        };
+        let root = Arc::clone(&self.root);
+        let cancel = run.cancel.clone();
+        let begun = blocking(move || {
             let plan = plan(&root, &run.arguments)?;
             check_approved(&root, &run.expected)?;
-            if plan.access == Access::ReadWrite {
-                let _acting = acting(&root);
-                root.history.command_begins(call_id, &root.files)?;
+            if access == Access::ReadWrite && !begins(&root, call_id, &cancel)? {
+                return Ok(None);
             }
             let git = Repository::find(root.path());
-            Ok((plan, git))
-        })
-        .await?;
-        let access = plan.access;
+            Ok(Some((plan, git, turn)))
+        });
+        let Some((plan, git_before, turn)) = begun.await? else { return Ok(stopped) };
         let job = Job { argv: plan.argv, directory: plan.directory, access, wall: plan.wall, cancel: run.cancel, progress: run.progress };
         let finished = self.root.sandbox.run(job).await;
 
         let root = Arc::clone(&self.root);
-        let changes = blocking(move || match access {
-            Access::ReadOnly => Ok(Changes::default()),
-            Access::ReadWrite => Changes::of(&root, call_id, &git_before),
+        let changes = blocking(move || {
+            let _turn = turn;
+            match access {
+                Access::ReadOnly => Ok(Changes::default()),
+                Access::ReadWrite => Changes::of(&root, call_id, &git_before),
+            }
         });
         // Also a command that couldn't be started has a record, which says that it changed nothing.
         let changes = changes.await?;
@@ -172,6 +192,24 @@ impl RunCommand {
     }
 }
 
+/// Records that a command begins, or that it was asked to stop before it did.
+fn begins(root: &WorkspaceRoot, call_id: CallId, cancel: &CancelSignal) -> Result<bool, ToolError> {
+    let _acting = acting(root);
+    let begun = root.history.command_begins(call_id, &root.files);
+    begun.map_err(|error| ToolError { state_modified: StateModified::No, ..error })?;
+    let stopped = cancel.is_cancelled();
+    if stopped {
+        root.history.abandoned(call_id).map_err(history_error)?;
+    }
+    Ok(!stopped)
+}
+
+fn access(root: &WorkspaceRoot, argv: &[String]) -> Access {
+    let sandboxed = root.sandbox.mode() == SandboxMode::Bubblewrap;
+    let only_reads = shapes::only_reads(argv) && (sandboxed || !shapes::is_git(argv));
+    if only_reads { Access::ReadOnly } else { Access::ReadWrite }
+}
+
 fn plan(root: &WorkspaceRoot, value: &Value) -> Result<Plan, ToolError> {
     let Arguments { argv, directory, timeout_s } = arguments(value)?;
     if argv.first().is_none_or(String::is_empty) || argv.iter().any(|argument| argument.contains('\0')) {
@@ -180,15 +218,13 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<Plan, ToolError> {
     }
     let below = RelativePath::parse(&directory)?;
     root.files.directory(&below)?;
-    let sandboxed = root.sandbox.mode() == SandboxMode::Bubblewrap;
-    let only_reads = shapes::only_reads(&argv) && (sandboxed || !shapes::is_git(&argv));
+    let risk = if access(root, &argv) == Access::ReadOnly { Risk::Safe } else { Risk::Sensitive };
     let digests = named_files(root, &below, &argv);
     Ok(Plan {
         digests,
         directory: if below.is_root() { root.path().to_owned() } else { root.path().join(below.as_str()) },
         wall: Duration::from_secs(timeout_s.unwrap_or(DEFAULT_TIMEOUT_S).clamp(1, MAX_TIMEOUT_S)),
-        risk: if only_reads { Risk::Safe } else { Risk::Sensitive },
-        access: if only_reads { Access::ReadOnly } else { Access::ReadWrite },
+        risk,
         argv,
     })
 }

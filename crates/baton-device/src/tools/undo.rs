@@ -1,6 +1,6 @@
 //! `undo`: recorded changes taken back, all of them or none; what somebody else changed since stays.
 
-use super::{Changed, acting, arguments, blocking, changed_outcome};
+use super::{Changed, arguments, change};
 use crate::history::{ChangeSet, File, Reversed, of_calls};
 use crate::tool::{Run, Tool, refused};
 use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Wanted, WorkspaceRoot, shown};
@@ -57,16 +57,11 @@ impl Tool for Undo {
     }
 
     async fn run(&self, run: Run) -> Outcome {
-        let root = Arc::clone(&self.root);
-        let changed = blocking(move || {
-            let _acting = acting(&root);
-            if let Some(result) = root.settled(run.call_id)? {
-                return Ok(Changed::Before(result));
-            }
-            let calls = choose(&root, arguments(&run.arguments)?)?;
-            take_back(&root, run.call_id, &calls)
-        });
-        changed_outcome(&self.root, changed.await).await
+        change(&self.root, run, |root, run| {
+            let calls = choose(root, arguments(&run.arguments)?)?;
+            take_back(root, run.call_id, &calls)
+        })
+        .await
     }
 
     async fn lookup(&self, call_id: CallId, _arguments: &Value) -> Finding {

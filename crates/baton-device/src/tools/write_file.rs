@@ -1,6 +1,6 @@
 //! `write_file`: a whole file.
 
-use super::{Changed, acting, arguments, blocking, changed_outcome, check_expected, check_seen, prepared, writable};
+use super::{Changed, arguments, blocking, change, check_expected, check_seen, prepared, writable};
 use crate::tool::{Run, Tool, refused};
 use crate::workspace::{MAX_FILE_BYTES, Wanted, WorkspaceRoot};
 use async_trait::async_trait;
@@ -53,20 +53,15 @@ impl Tool for WriteFile {
     }
 
     async fn run(&self, run: Run) -> Outcome {
-        let root = Arc::clone(&self.root);
-        let changed = blocking(move || {
-            let _acting = acting(&root);
-            if let Some(result) = root.settled(run.call_id)? {
-                return Ok(Changed::Before(result));
-            }
-            let wanted = plan(&root, &run.arguments)?;
+        change(&self.root, run, |root, run| {
+            let wanted = plan(root, &run.arguments)?;
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
             let verb = if wanted.before.is_some() { "Wrote" } else { "Created" };
-            let change = root.change(run.call_id, &wanted)?;
-            let words = format!("{verb} {}: {} lines added, {} removed.", wanted.path, change.added, change.removed);
-            Ok(Changed::Now { changes: vec![change], not_recorded: Vec::new(), words })
-        });
-        changed_outcome(&self.root, changed.await).await
+            let made = root.change(run.call_id, &wanted)?;
+            let words = format!("{verb} {}: {} lines added, {} removed.", wanted.path, made.added, made.removed);
+            Ok(Changed::Now { changes: vec![made], not_recorded: Vec::new(), words })
+        })
+        .await
     }
 
     async fn lookup(&self, call_id: CallId, _arguments: &Value) -> Finding {

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file takes its part of this one, and fails where it stands")]
 
 use baton_device::sandbox::{Limits, SandboxMode};
-use baton_device::tool::{CancelSignal, CancelSwitch, ProgressSink, Run, Toolbox};
+use baton_device::tool::{CancelSignal, CancelSwitch, Clock, ProgressSink, Run, Toolbox};
 use baton_device::workspace::{WorkspaceOptions, WorkspaceRoot};
 use baton_proto::{CallId, Digest, Finding, Outcome, Prepared, ToolError, ToolResult};
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl Place {
 
     pub async fn run_as(&self, call_id: CallId, tool: &str, arguments: Value, expected: BTreeMap<String, Option<Digest>>) -> Outcome {
         let (_switch, cancel) = CancelSignal::pair();
-        let run = Run { call_id, attempt: 1, arguments, expected, cancel, progress: ProgressSink::nowhere() };
+        let run = Run { call_id, attempt: 1, arguments, expected, cancel, progress: ProgressSink::nowhere(), clock: Clock::default() };
         self.tools.get(tool).unwrap().run(run).await
     }
 
@@ -93,7 +93,7 @@ impl Place {
         let (switch, cancel) = CancelSignal::pair();
         let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
         let progress = ProgressSink::new(move |line| drop(sender.send(line.to_owned())));
-        let run = Run { call_id: call_id(), attempt: 1, arguments, expected: BTreeMap::new(), cancel, progress };
+        let run = Run { call_id: call_id(), attempt: 1, arguments, expected: BTreeMap::new(), cancel, progress, clock: Clock::default() };
         let tool = self.tools.get(tool).unwrap();
         (tokio::spawn(async move { tool.run(run).await }), switch, lines)
     }
