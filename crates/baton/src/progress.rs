@@ -136,6 +136,8 @@ pub(crate) struct Shown {
     streaming: bool,
     /// What the hub said last, which is the reason of a turn's end as well.
     said_by_hub: Option<String>,
+    /// What came while an answer is being shown, where that may wait for its end.
+    waiting: Option<Vec<Line>>,
 }
 
 /// How many bytes of an answer were shown as they came. `None`: that part is shown whole at its end.
@@ -159,10 +161,23 @@ pub(crate) struct Added {
     pub(crate) end: Option<&'static str>,
     /// Thinking that wasn't shown as it came.
     pub(crate) thinking: Option<String>,
-    pub(crate) lines: Vec<String>,
+    pub(crate) lines: Vec<Line>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Whether a person said it.
+    pub(crate) spoken: bool,
+    pub(crate) text: String,
 }
 
 impl Shown {
+    /// Beside cards, which show what waits for the user. Answers are never broken off by what comes meanwhile, such as a message: that
+    /// follows them.
+    pub(crate) fn beside_cards() -> Self {
+        Self { waiting: Some(Vec::new()), ..Self::default() }
+    }
+
     /// Before the next piece of an answer that was under way when the terminal came: the hub sends it from its beginning.
     pub(crate) fn under_way(&mut self, message: MessageId) {
         self.answering = Some(Answering::new(message));
@@ -186,6 +201,10 @@ impl Shown {
     pub(crate) fn change(&mut self, change: &Change) -> Added {
         let mut added = Added::default();
         let mut streamed = false;
+        if let Some(waiting) = self.waiting.as_mut().filter(|_| self.streaming && !ends_answer(&change.event.body)) {
+            waiting.extend(lines(change, false, false));
+            return added;
+        }
         if let (SessionEvent::ModelFinished { message_id, text, .. }, Some(answering)) = (&change.event.body, &self.answering)
             && answering.message == *message_id
         {
@@ -209,11 +228,30 @@ impl Shown {
         if let SessionEvent::TurnInterrupted { reason, .. } | SessionEvent::TurnFailed { reason, .. } = &change.event.body
             && self.said_by_hub.as_ref() == Some(reason)
         {
+            added.lines = self.waited();
             return added;
         }
-        added.lines = change.upserts.iter().filter_map(|entity| line(entity, &change.event.body, std::mem::take(&mut streamed))).collect();
+        added.lines = lines(change, streamed, self.waiting.is_none());
+        added.lines.extend(self.waited());
         added
     }
+
+    fn waited(&mut self) -> Vec<Line> {
+        self.waiting.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Whether nothing more comes of an answer that is being shown.
+const fn ends_answer(event: &SessionEvent) -> bool {
+    matches!(
+        event,
+        SessionEvent::ModelStarted { .. }
+            | SessionEvent::ModelFinished { .. }
+            | SessionEvent::ModelFailed { .. }
+            | SessionEvent::TurnFinished { .. }
+            | SessionEvent::TurnInterrupted { .. }
+            | SessionEvent::TurnFailed { .. }
+    )
 }
 
 fn finished_thinking(change: &Change, id: MessageId) -> Option<String> {
@@ -238,7 +276,7 @@ fn print(shown: &mut Shown, change: &Change, out: &Output) {
         println!("{end}");
     }
     for line in added.lines {
-        out.say(&json!(null), &line);
+        out.say(&json!(null), &line.text);
     }
 }
 
@@ -246,6 +284,18 @@ fn print_piece(text: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
+}
+
+/// What a change has to say, with what waits for the user or without it.
+fn lines(change: &Change, mut streamed: bool, with_cards: bool) -> Vec<Line> {
+    let is_shown = |entity: &&EntityView| with_cards || !matches!(entity, EntityView::Approval(_) | EntityView::Question(_));
+    let entities = change.upserts.iter().filter(is_shown);
+    entities
+        .filter_map(|entity| {
+            let spoken = matches!(entity, EntityView::Message(message) if message.role == Role::User);
+            line(entity, &change.event.body, std::mem::take(&mut streamed)).map(|text| Line { spoken, text })
+        })
+        .collect()
 }
 
 /// An entity as a line, where it says something new.

@@ -62,8 +62,9 @@ impl Card {
             }
             Self::Question(question) => {
                 let known = question.known.as_ref().map(|known| format!("\n    {known}")).unwrap_or_default();
-                let options: String =
+                let options: Vec<String> =
                     question.options.iter().enumerate().map(|(place, option)| format!("\n    {} {option}", place + 1)).collect();
+                let options = options.concat();
                 format!("● {}{known}{options}", question.text)
             }
             Self::Offer(_, from) => format!("● {from} offers you this session."),
@@ -133,8 +134,8 @@ pub(super) const fn remember(scope: RememberScope, prefix_words: Option<u32>) ->
 /// The first rows of a preview, indented, and how many rows are left out.
 fn preview(text: &str, width: usize) -> (String, usize) {
     let all: Vec<String> = shown(text).lines().flat_map(|line| rows(line, width.saturating_sub(4))).collect();
-    let seen: String = all.iter().take(PREVIEW_ROWS).map(|row| format!("\n    {row}")).collect();
-    (seen, all.len().saturating_sub(PREVIEW_ROWS))
+    let seen: Vec<String> = all.iter().take(PREVIEW_ROWS).map(|row| format!("\n    {row}")).collect();
+    (seen.concat(), all.len().saturating_sub(PREVIEW_ROWS))
 }
 
 impl Lying {

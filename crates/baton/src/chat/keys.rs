@@ -27,7 +27,7 @@ impl Chat {
             KeyCode::Esc => self.escape(),
             KeyCode::Enter if alt || key.modifiers.contains(KeyModifiers::SHIFT) => self.write("\n"),
             KeyCode::Char('j') if control => self.write("\n"),
-            KeyCode::Enter => return self.enter(),
+            KeyCode::Enter => return Ok(self.enter()),
             KeyCode::Char(c) if !control && !alt => {
                 if !self.card_key(c)? {
                     self.write(c.encode_utf8(&mut [0; 4]));
@@ -72,14 +72,10 @@ impl Chat {
             KeyCode::Right => self.line.go(if word { To::WordRight } else { To::Right }),
             KeyCode::Char('b') => self.line.go(if alt { To::WordLeft } else { To::Left }),
             KeyCode::Char('f') => self.line.go(if alt { To::WordRight } else { To::Right }),
-            KeyCode::Home => self.line.go(To::LineStart),
-            KeyCode::End => self.line.go(To::LineEnd),
-            KeyCode::Char('a') => self.line.go(To::LineStart),
-            KeyCode::Char('e') => self.line.go(To::LineEnd),
-            KeyCode::Up => self.line.up(),
-            KeyCode::Down => self.line.down(),
-            KeyCode::Char('p') => self.line.up(),
-            KeyCode::Char('n') => self.line.down(),
+            KeyCode::Home | KeyCode::Char('a') => self.line.go(To::LineStart),
+            KeyCode::End | KeyCode::Char('e') => self.line.go(To::LineEnd),
+            KeyCode::Up | KeyCode::Char('p') => self.line.up(),
+            KeyCode::Down | KeyCode::Char('n') => self.line.down(),
             KeyCode::Backspace => self.line.delete(if word { To::WordLeft } else { To::Left }),
             KeyCode::Char('h') => self.line.delete(To::Left),
             KeyCode::Delete | KeyCode::Char('d') => self.line.delete(if alt { To::WordRight } else { To::Right }),
@@ -202,20 +198,20 @@ impl Chat {
         self.put(Intent::Answer { question_id, text, option }, false);
     }
 
-    fn enter(&mut self) -> Result<Flow, Failure> {
+    fn enter(&mut self) -> Flow {
         if let Mode::Remember(id) = self.mode {
             self.decide(id, Decision::Approve, Some(remember(RememberScope::Always, None)), None, false);
-            return Ok(Flow::On);
+            return Flow::On;
         }
         if self.line.text().trim().is_empty() {
-            return Ok(Flow::On);
+            return Flow::On;
         }
         if self.line.text().len() > MAX_TEXT_BYTES {
             let bytes = self.line.text().len();
             self.say(&format!(
                 "That has {bytes} bytes; {MAX_TEXT_BYTES} is the limit. Put it into a file, and: baton send --attach FILE TEXT"
             ));
-            return Ok(Flow::On);
+            return Flow::On;
         }
         let answers_to = self.answers_to.take();
         let text = self.line.take();
@@ -228,11 +224,11 @@ impl Chat {
                 if let Some(question) = answers_to {
                     self.answer(question, text.trim().to_owned());
                 } else {
-                    return Ok(self.said(text));
+                    return self.said(text);
                 }
             }
         }
-        Ok(Flow::On)
+        Flow::On
     }
 
     /// A message, or a command of this terminal's own. Other commands are the hub's to understand.

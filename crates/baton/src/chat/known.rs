@@ -1,5 +1,5 @@
 use baton_proto::{
-    Activity, DeviceId, DeviceView, EntityView, MessageId, SessionEntity, StepStatus, TaskEntity, TaskId, TurnEntity, TurnState,
+    Activity, DeviceId, DeviceView, EntityView, MessageId, Role, SessionEntity, StepStatus, TaskEntity, TaskId, TurnEntity, TurnState,
 };
 use std::collections::BTreeMap;
 
@@ -11,11 +11,16 @@ pub(super) struct Known {
     tasks: BTreeMap<TaskId, TaskEntity>,
     turn: Option<TurnEntity>,
     devices: BTreeMap<DeviceId, String>,
+    /// What the user said last, for as long as it may not have been read yet.
+    said: BTreeMap<MessageId, String>,
 }
+
+/// Messages that may not have been read yet.
+const SAID: usize = 64;
 
 impl Known {
     pub(super) const fn new(own: DeviceId) -> Self {
-        Self { own, session: None, tasks: BTreeMap::new(), turn: None, devices: BTreeMap::new() }
+        Self { own, session: None, tasks: BTreeMap::new(), turn: None, devices: BTreeMap::new(), said: BTreeMap::new() }
     }
 
     pub(super) fn devices(&mut self, devices: Vec<DeviceView>) {
@@ -27,6 +32,12 @@ impl Known {
             EntityView::Session(session) => self.session = Some((**session).clone()),
             EntityView::Task(task) => drop(self.tasks.insert(task.id, (**task).clone())),
             EntityView::Turn(turn) if self.turn.as_ref().is_none_or(|known| known.id <= turn.id) => self.turn = Some(turn.clone()),
+            EntityView::Message(message) if message.role == Role::User => {
+                self.said.insert(message.id, message.text.lines().next().unwrap_or_default().to_owned());
+                if self.said.len() > SAID {
+                    self.said.pop_first();
+                }
+            }
             _ => {}
         }
     }
@@ -53,12 +64,15 @@ impl Known {
         self.turn.as_ref().filter(|_| self.works()).and_then(|turn| turn.answering)
     }
 
-    /// What becomes of a message that was said while the agent works.
-    pub(super) fn fate(&self, message: MessageId) -> Option<&'static str> {
-        if self.turn.as_ref().is_some_and(|turn| turn.unread.contains(&message)) {
-            return Some("read at the next step");
+    /// What was said and isn't read yet, and when it is.
+    pub(super) fn unread(&self) -> Option<String> {
+        let words = |ids: &[MessageId]| ids.iter().filter_map(|id| self.said.get(id)).cloned().collect::<Vec<_>>().join(" / ");
+        let unread = self.turn.as_ref().filter(|_| self.works()).map(|turn| words(&turn.unread)).unwrap_or_default();
+        if !unread.is_empty() {
+            return Some(format!("read at the next step: {unread}"));
         }
-        self.session.as_ref().filter(|session| session.queued.contains(&message)).map(|_| "begins once the agent is done")
+        let queued = self.session.as_ref().map(|session| words(&session.queued)).unwrap_or_default();
+        (!queued.is_empty()).then(|| format!("begins once the agent is done: {queued}"))
     }
 
     /// How it stands, in a row.

@@ -3,7 +3,9 @@
 //! One task owns everything: keys, the hub's words and answers to what was sent come in here, one after the other. It never decides how the
 //! session stands; that it is told. It draws with `screen`, and what is typed leaves through `post`.
 
+mod below;
 mod card;
+mod hub_words;
 mod keys;
 mod known;
 mod line;
@@ -16,18 +18,15 @@ use crate::failure::Failure;
 use crate::profile::Profile;
 use crate::progress::Shown;
 use crate::{interrupt, pick};
-use baton_client::{Connection, ConnectionConfig, Hello, Http, Incoming, Timing};
-use baton_proto::{
-    ApprovalState, Change, Changed, ClientType, DeltaPart, EntityView, HandoffState, HubFrame, HubInfo, Intent, QuestionId, QuestionState,
-    Role, SessionEvent, SessionId, SessionView,
-};
+use baton_client::{Connection, ConnectionConfig, Hello, Http, Timing};
+use baton_proto::{ClientType, EntityView, HubInfo, Intent, QuestionId, Role, SessionId, SessionView};
 use card::{Card, CardId, Desk};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
 use known::Known;
 use line::Line;
 use post::{News, Post};
-use screen::{Below, Screen, Style};
+use screen::{Screen, Style};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -83,7 +82,7 @@ pub(crate) async fn talk(talk: Talk<'_>) -> Result<u8, Failure> {
         cursors: BTreeMap::from([(session, talk.view.seq)]),
         timing: Timing::default(),
     });
-    let (notes, mut noted) = mpsc::channel(16);
+    let (notes, mut side_answers) = mpsc::channel(16);
     let screen = Screen::open()?;
     let mut keys = EventStream::new();
     let mut chat = Chat {
@@ -91,7 +90,7 @@ pub(crate) async fn talk(talk: Talk<'_>) -> Result<u8, Failure> {
         http: talk.http,
         hub: talk.hub,
         known: Known::new(talk.profile.device_id),
-        shown: Shown::default(),
+        shown: Shown::beside_cards(),
         desk: Desk::default(),
         line: Line::default(),
         mode: Mode::Free,
@@ -122,7 +121,7 @@ pub(crate) async fn talk(talk: Talk<'_>) -> Result<u8, Failure> {
                 None => Err(Failure::unreachable("The link to the hub ended.", "Start `baton chat` again; the session is safe on the hub.")),
             },
             Some(answer) = answers.recv() => chat.answered(answer).map(|()| Flow::On),
-            Some(note) = noted.recv() => {
+            Some(note) = side_answers.recv() => {
                 chat.noted(note);
                 Ok(Flow::On)
             }
@@ -256,154 +255,6 @@ impl Chat {
         }
     }
 
-    fn word(&mut self, word: Incoming) -> Result<(), Failure> {
-        match word {
-            Incoming::Frame(frame) => self.frame(*frame)?,
-            Incoming::UnknownChange(change) if change.session_id == self.session => {
-                self.seen = change.seq;
-                self.say(&format!("[{}] something that this version doesn't know ({})", change.seq, change.event_type));
-                for entity in &change.upserts {
-                    self.known.take(entity);
-                    self.lay(entity);
-                }
-            }
-            Incoming::UnknownChange(_) => {}
-            Incoming::Connected(welcome) => {
-                self.hub = welcome.hub;
-                self.post.at_once();
-                if std::mem::replace(&mut self.link, Link::Up) != Link::Up {
-                    self.say("(connected again)");
-                }
-                if let Some(message) = self.known.answering() {
-                    self.shown.under_way(message);
-                }
-            }
-            Incoming::Disconnected { reason } => {
-                if self.link == Link::Up {
-                    self.say(&format!("(the link to the hub is gone: {reason}; what you type is kept and sent once)"));
-                }
-                self.link = Link::Down(reason);
-            }
-            Incoming::Refused(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    fn frame(&mut self, frame: HubFrame) -> Result<(), Failure> {
-        match frame {
-            HubFrame::Change(change) if change.session_id == self.session => self.change(&change),
-            HubFrame::View(view) if view.session_id == self.session => self.begin(&view),
-            HubFrame::Delta { session_id, message_id, part, offset, text, .. }
-                if session_id == self.session && self.shown.delta(message_id, part, offset, &text) =>
-            {
-                let style = if part == DeltaPart::Thinking { Style::Dim } else { Style::Plain };
-                self.screen.append(style, &text);
-            }
-            HubFrame::Progress { session_id, text, .. } if session_id == self.session => {
-                self.progress = text.lines().rfind(|line| !line.trim().is_empty()).map(wrap::shown);
-            }
-            HubFrame::Reset { session_id, reason } if session_id == self.session => {
-                self.say(&format!("(started again from the present state: {reason})"));
-            }
-            HubFrame::HandoffOffer { session_id, from, brief, .. } => {
-                let device = self.known.device(from);
-                self.say(&format!("{device} offers you session {session_id}:\n{}", brief.text));
-                if session_id != self.session {
-                    self.say(&format!("To take it: baton chat --session {session_id}"));
-                }
-            }
-            HubFrame::Changed { what: Changed::Devices } => self.read_devices(),
-            HubFrame::Error { session_id, error } if session_id.is_none_or(|it| it == self.session) => return Err(error.into()),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn change(&mut self, change: &Change) {
-        self.seen = change.seq;
-        let worked = self.known.works();
-        for entity in &change.upserts {
-            self.known.take(entity);
-        }
-        let added = self.shown.change(change);
-        if let Some(end) = added.end {
-            self.screen.end(end);
-        }
-        if let Some(thinking) = added.thinking {
-            self.screen.print(Style::Dim, &thinking);
-        }
-        let spoken = match &change.event.body {
-            SessionEvent::MessageAdded { message_id, role: Role::User, .. } => Some(*message_id),
-            _ => None,
-        };
-        if spoken.is_none() || !added.lines.is_empty() {
-            self.progress = None;
-        }
-        // What waits is shown as a card of its own.
-        if !matches!(change.event.body, SessionEvent::ApprovalRequested { .. } | SessionEvent::QuestionAsked { .. }) {
-            for line in added.lines.iter().filter(|line| !line.starts_with('●')) {
-                self.screen.print(if spoken.is_some() { Style::Bold } else { Style::Plain }, line);
-            }
-        }
-        if let Some(fate) = spoken.filter(|_| worked).and_then(|message| self.known.fate(message)) {
-            self.say(&format!("  ({fate})"));
-        }
-        for entity in &change.upserts {
-            self.lay(entity);
-        }
-    }
-
-    /// Lays down what waits for the user, and takes away what no longer does, with a word on who answered it.
-    fn lay(&mut self, entity: &EntityView) {
-        let (id, open, end) = match entity {
-            EntityView::Approval(it) => {
-                let who = it.decided_by.as_ref().map(|sender| sender.name.clone()).unwrap_or_default();
-                let end = match it.state {
-                    ApprovalState::Approved => format!("(allowed on {who})"),
-                    ApprovalState::Rejected => format!("(refused on {who})"),
-                    _ => format!("(asked no longer: {})", it.reason.clone().unwrap_or_default()),
-                };
-                (CardId::Approval(it.id), (it.state == ApprovalState::Open).then(|| Card::Approval(it.clone())), end)
-            }
-            EntityView::Question(it) => {
-                let who = it.answered_by.as_ref().map(|sender| sender.name.clone()).unwrap_or_default();
-                let end = match it.state {
-                    QuestionState::Answered => format!("(answered on {who}: {})", it.answer.clone().unwrap_or_default()),
-                    _ => format!("(asked no longer: {})", it.reason.clone().unwrap_or_default()),
-                };
-                (CardId::Question(it.id), (it.state == QuestionState::Open).then(|| Card::Question(it.clone())), end)
-            }
-            EntityView::Handoff(it) if it.to == self.known.own() => {
-                let end = match it.state {
-                    HandoffState::Accepted => "(this terminal has the session now)",
-                    HandoffState::Declined => "(declined)",
-                    _ => "(the offer is gone)",
-                };
-                let from = self.known.device(it.from);
-                (CardId::Offer(it.id), (it.state == HandoffState::Offered).then(|| Card::Offer(it.clone(), from)), end.to_owned())
-            }
-            _ => return,
-        };
-        match open {
-            Some(card) => drop(self.desk.lay(card)),
-            None if self.desk.remove(id).is_some() => {
-                self.leave_mode(id);
-                self.say(&end);
-            }
-            None => {}
-        }
-    }
-
-    /// A card that is gone takes back what its keys meant. What was being written stays in the line.
-    fn leave_mode(&mut self, id: CardId) {
-        if matches!(self.mode, Mode::Remember(it) | Mode::Reason(it) | Mode::Danger(it) if it == id) {
-            self.mode = Mode::Free;
-        }
-        if matches!(id, CardId::Question(question) if self.answers_to == Some(question)) {
-            self.answers_to = None;
-        }
-    }
-
     /// Lays down what the outbox holds back.
     fn hold_up(&mut self) {
         let held: Vec<Card> = self
@@ -483,75 +334,6 @@ impl Chat {
                 self.trouble(&failure);
                 self.give_back(text);
             }
-        }
-    }
-
-    /// When something is to be drawn or sent without anything coming in.
-    fn wake(&self) -> Option<Instant> {
-        let armed = self.desk.works_from().filter(|time| *time > Instant::now());
-        armed.into_iter().chain(self.post.next()).min()
-    }
-
-    fn draw(&mut self) {
-        if let Some(card) = self.desk.newly_in_front(Instant::now()) {
-            let device = match &card {
-                Card::Approval(approval) => approval.binding.device_id.map(|id| self.known.device(id)),
-                _ => None,
-            };
-            let text = card.text(device.as_deref(), self.screen.width());
-            self.screen.print(Style::Bold, &text);
-        }
-        let (input, cursor) = self.line.rows(self.prompt(), self.screen.width());
-        self.screen.set_below(Below { status: self.status(), input, cursor });
-    }
-
-    fn status(&self) -> Vec<String> {
-        let mut first = match &self.link {
-            Link::Down(reason) => format!("no link to the hub, trying again ({reason})"),
-            Link::Up => self.known.status(),
-        };
-        if self.post.waiting() > 0 {
-            first = format!("{} to be sent · {first}", self.post.waiting());
-        }
-        if let Some(progress) = self.progress.as_ref().filter(|_| self.known.works()) {
-            first = format!("{first} · {progress}");
-        }
-        let mut rows = vec![wrap::shown(&first)];
-        rows.extend(self.card_row().map(|row| wrap::shown(&row)));
-        rows
-    }
-
-    fn card_row(&self) -> Option<String> {
-        match self.mode {
-            Mode::Remember(id) => {
-                let beginnings = self.desk.find(id).map(Card::beginnings).unwrap_or_default();
-                let choices: String = beginnings.iter().map(|(count, words)| format!(" · {count} what begins with '{words}'")).collect();
-                return Some(format!("always: Enter exactly this{choices} · Esc back"));
-            }
-            Mode::Reason(_) => return Some("why not, for the agent to read · Enter refuses · Esc back".to_owned()),
-            Mode::Danger(_) => return Some("This is dangerous. Type yes and press Enter to allow it once · Esc back".to_owned()),
-            Mode::Free => {}
-        }
-        let behind = match self.desk.waiting() {
-            0 | 1 => String::new(),
-            more => format!(" · {} more wait", more - 1),
-        };
-        match self.desk.front() {
-            Some(_) if self.answers_to.is_some() => Some("Enter sends the answer".to_owned()),
-            Some(_) if !self.line.is_empty() => Some("the card above waits; its keys work once this line is sent or empty".to_owned()),
-            Some(card) if self.armed() => Some(format!("{}{behind}", card.keys())),
-            Some(_) => None,
-            None if self.desk.aside() > 0 => Some(format!("{} set aside · /cards brings it back", self.desk.aside())),
-            None => None,
-        }
-    }
-
-    const fn prompt(&self) -> &'static str {
-        match (self.mode, self.answers_to) {
-            (Mode::Reason(_), _) => "why not> ",
-            (Mode::Danger(_), _) => "allow> ",
-            (Mode::Free, Some(_)) => "answer> ",
-            _ => "> ",
         }
     }
 }
