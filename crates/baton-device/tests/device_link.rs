@@ -56,12 +56,22 @@ impl Tool for Gate {
         }
     }
 
+    fn stops_within(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
     async fn run(&self, mut run: Run) -> Outcome {
+        if run.arguments["mode"] == "queue" {
+            run.clock.stop();
+        }
         self.began.send_modify(|began| began.push((run.call_id, run.attempt)));
         for _ in 0..50 {
             run.progress.tell("waiting");
         }
         assert!(run.arguments["mode"] != "break", "a fault of the tool");
+        if run.arguments["mode"] == "deaf" {
+            std::future::pending::<()>().await;
+        }
         let mut released = self.released.subscribe();
         let released = released.wait_for(|released| released.contains(&run.call_id));
         tokio::select! {
@@ -365,6 +375,32 @@ async fn c24_a_call_is_cancelled_while_it_runs_and_before_it_comes() {
     peer.about("cancel_call", 8, 1, 1).await;
     assert_eq!(peer.succeeded().await, (8, 1), "what is done is done");
     assert_eq!(life.began(2).await, [(7, 1), (8, 1)]);
+}
+
+#[tokio::test]
+async fn c24_a_call_that_does_not_stop_is_given_up_in_the_time_that_its_tool_needs() {
+    let (directory, hub) = (tempfile::tempdir().unwrap(), Hub::start().await);
+    let life = hub.device(directory.path());
+    let mut peer = hub.welcome().await;
+    peer.with("tool_call", 7, 1, 1, json!({"mode": "deaf"})).await;
+    assert_eq!(peer.started().await, (7, 1));
+    life.began(1).await;
+    peer.about("cancel_call", 7, 1, 1).await;
+    let (7, 1, Outcome::Interrupted { known }) = peer.result().await else { panic!("interrupted") };
+    assert!(known.contains("didn't within 1 s"), "{known}");
+}
+
+#[tokio::test]
+async fn a_call_whose_turn_had_not_come_when_its_device_stopped_has_done_nothing() {
+    let (directory, hub) = (tempfile::tempdir().unwrap(), Hub::start().await);
+    let life = hub.device(directory.path());
+    let mut peer = hub.welcome().await;
+    peer.with("tool_call", 7, 1, 1, json!({"mode": "queue"})).await;
+    assert_eq!(peer.started().await, (7, 1));
+    life.began(1).await;
+    life.shutdown.cancel();
+    let (7, 1, Outcome::Failed { error, .. }) = peer.result().await else { panic!("failed") };
+    assert_eq!((error.code.as_str(), error.state_modified), ("device_stopped", StateModified::No));
 }
 
 #[tokio::test]

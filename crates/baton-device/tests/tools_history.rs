@@ -171,6 +171,9 @@ async fn a_command_that_died_with_its_device_has_its_changes_put_down_to_it() {
     assert_eq!(place.text("a"), "one\n");
 }
 
+/// Generous: only a broken test waits this long.
+const PATIENCE: Duration = Duration::from_secs(45);
+
 /// Waits until a command has made a file.
 async fn made(place: &Place, name: &str) {
     let made = async {
@@ -178,12 +181,13 @@ async fn made(place: &Place, name: &str) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), made).await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE, made).await.is_ok(), "{name} was made");
 }
 
 /// The next thing that a call tells, if it tells anything.
 async fn told(lines: &mut UnboundedReceiver<String>) -> Option<String> {
-    tokio::time::timeout(Duration::from_secs(60), lines.recv()).await.unwrap()
+    let Ok(line) = tokio::time::timeout(PATIENCE, lines.recv()).await else { panic!("the call neither tells anything nor ends") };
+    line
 }
 
 const HALF_MADE: &str = "echo half > a; touch ready; while [ ! -e go ]; do sleep 0.05; done; echo whole > a; rm go ready";

@@ -91,15 +91,14 @@ type Turn = OwnedMutexGuard<()>;
 /// Waits for the call's turn, in the order of coming. `None` when the call was asked to stop before: then it has done nothing.
 async fn turn(root: &Arc<WorkspaceRoot>, run: &mut Run) -> Result<Option<Turn>, ToolError> {
     run.clock.stop();
-    let turn = match Arc::clone(&root.turns).try_lock_owned() {
-        Ok(turn) => turn,
-        Err(_) => {
-            run.progress.tell("waiting until another call in this workspace has ended");
-            tokio::select! {
-                biased;
-                () = run.cancel.cancelled() => return Ok(None),
-                turn = Arc::clone(&root.turns).lock_owned() => turn,
-            }
+    let turn = if let Ok(turn) = Arc::clone(&root.turns).try_lock_owned() {
+        turn
+    } else {
+        run.progress.tell("waiting until another call in this workspace has ended");
+        tokio::select! {
+            biased;
+            () = run.cancel.cancelled() => return Ok(None),
+            turn = Arc::clone(&root.turns).lock_owned() => turn,
         }
     };
     let root = Arc::clone(root);
