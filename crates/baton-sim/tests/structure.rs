@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use baton_proto::{
-    Brief, Change, ClientFrame, Credentials, ErrorCode, HubFrame, Operation, PairingRequest, PairingStarted, Problem, Reply, Snapshot,
-    WorkspaceDiff,
+    Brief, Change, ClientFrame, Credentials, ErrorCode, HubFrame, Operation, PairingRequest, PairingStarted, Problem, Reply, SessionImport,
+    Snapshot, WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Serialize;
@@ -256,6 +256,7 @@ fn every_example_in_the_protocol_is_what_the_types_read_and_write() {
             "credentials" => check::<Credentials>(example),
             "snapshot" => check::<Snapshot>(example),
             "brief" => check::<Brief>(example),
+            "session import" => check::<SessionImport>(example),
             "workspace diff" => check::<WorkspaceDiff>(example),
             other => panic!("docs/protocol.md has an example of kind '{other}', which is checked against nothing"),
         }

@@ -38,6 +38,13 @@ impl Names {
             } else if let Some(length) = time(rest) {
                 out.push_str("‹time›");
                 rest = &rest[length..];
+            } else if let Some(length) = day(rest) {
+                out.push_str("‹day›");
+                rest = &rest[length..];
+            } else if let Some(count) = rest.strip_prefix("_tokens\":") {
+                // What a request weighs changes with each word of it.
+                out.push_str("_tokens\":‹count›");
+                rest = count.trim_start_matches(|c: char| c.is_ascii_digit());
             } else if let Some(length) = secret(rest) {
                 out.push_str("‹secret or digest›");
                 rest = &rest[length..];
@@ -61,6 +68,13 @@ fn time(text: &str) -> Option<usize> {
     });
     let end = text[19..].find('Z').filter(|end| text[19..19 + end].bytes().all(|byte| byte == b'.' || byte.is_ascii_digit()))?;
     shape.then_some(19 + end + 1)
+}
+
+/// The length of a day such as `2026-11-30` at the beginning of a text.
+fn day(text: &str) -> Option<usize> {
+    let digits = |byte: &u8| byte.is_ascii_digit();
+    let shape = text.get(..10)?.bytes().enumerate().all(|(place, byte)| if matches!(place, 4 | 7) { byte == b'-' } else { digits(&byte) });
+    (shape && !text[10..].bytes().next().as_ref().is_some_and(digits)).then_some(10)
 }
 
 /// The length of a run of random characters: a secret, a digest, or a commit.
@@ -247,7 +261,7 @@ async fn exit_codes_tell_done_from_usage_waiting_failed_and_unreachable() {
     }
     let too_much = house.terminal.show(&["send", "--new", &"x".repeat(baton_proto::MAX_TEXT_BYTES + 1)], "").await;
     assert_eq!(too_much.code, 2, "refused whole, with the limit named");
-    assert!(too_much.errors.contains("32768 bytes"), "{}", too_much.errors);
+    assert!(too_much.errors.contains("32768 is the limit"), "{}", too_much.errors);
     let empty = house.terminal.show(&["send", "--new", "-"], "\n").await;
     assert_eq!(empty.code, 4);
     house.hub.kill().await;
