@@ -20,7 +20,7 @@ const LONGEST_INPUT_S: u64 = 10;
 const LONGEST_INPUT_BYTES: u64 = 300 * 1024;
 /// What lets libFuzzer see which ways an input takes. They are options of every stable compiler.
 const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-                            -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=4 --cfg=fuzzing";
+                            -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=4 --cfg fuzzing";
 
 /// Builds the fuzzers with instrumentation and runs one or all of them for so long each. What was found earlier is kept below `target`, and
 /// so is an input that breaks something.
