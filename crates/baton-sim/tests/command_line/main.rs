@@ -5,6 +5,7 @@
 
 mod attachments;
 mod backup;
+mod chat;
 mod contract;
 mod export_import;
 mod long_text;
@@ -12,7 +13,9 @@ mod rules;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminals;
+mod usage;
 mod users;
+mod window;
 
 use serde_json::{Value, json};
 

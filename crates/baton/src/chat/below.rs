@@ -12,6 +12,7 @@ impl Chat {
     }
 
     pub(super) fn draw(&mut self) {
+        self.screen.measure();
         if let Some(card) = self.desk.newly_in_front(Instant::now()) {
             let device = match &card {
                 Card::Approval(approval) => approval.binding.device_id.map(|id| self.known.device(id)),

@@ -72,6 +72,15 @@ impl Screen {
         self.draw();
     }
 
+    /// Word of a new size comes behind the keys that were pressed meanwhile; rows that are too wide would leave traces.
+    pub(super) fn measure(&mut self) {
+        if let Ok((width, height)) = terminal::size()
+            && (usize::from(width).max(20), usize::from(height).max(6)) != (self.width, self.height)
+        {
+            self.resize(width, height);
+        }
+    }
+
     /// Whole lines.
     pub(super) fn print(&mut self, style: Style, text: &str) {
         self.erase();
