@@ -264,7 +264,7 @@ data: {{"type":"error","error":{{"type":"{kind}","message":"{KEY} failed"}}}}"#
         (vec![word.to_owned(), "data: {}".to_owned()], Err(ModelErrorKind::Malformed)),
         (vec![word.to_owned(), "data: {\"type\":\"content_block_delta\"}".to_owned()], Err(ModelErrorKind::Malformed)),
     ] {
-        let body = events.iter().map(|event| format!("{event}\n\n")).collect::<String>();
+        let body = events.join("\n\n") + "\n\n";
         match ask(config(saying(format!("{STREAM}{body}")).await)).await {
             Ok((answer, _)) => assert_eq!((answer.text.as_str(), Ok(answer.truncated)), ("hi", expected), "{body}"),
             Err(error) => assert_eq!(Err(error.kind), expected, "{body}: {error:?}"),

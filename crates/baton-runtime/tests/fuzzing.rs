@@ -90,7 +90,9 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
 
 /// Makes inputs of the seeds and hands each to the body, which panics where something doesn't hold.
 fn look(cases: u32, seeds: &[Vec<u8>], body: fn(&[u8])) {
-    seeds.iter().for_each(|seed| body(seed));
+    for seed in seeds {
+        body(seed);
+    }
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let result = proptest::test_runner::TestRunner::new(config).run(&(any::<Index>(), edits()), |(seed, edits)| {
         let mut bytes = seeds[seed.index(seeds.len())].clone();

@@ -1,7 +1,7 @@
 use crate::machine::tool_call::CallStage;
 use crate::machine::{Approval, Question};
 use crate::session::Session;
-use baton_proto::{ApprovalState, Decision, QuestionState, SessionEvent, Timestamp};
+use baton_proto::{ApprovalBinding, ApprovalId, ApprovalState, CallId, Decision, QuestionState, SessionEvent, Timestamp};
 use std::sync::Arc;
 
 impl Session {
@@ -9,19 +9,7 @@ impl Session {
         let seq = self.seq;
         match body {
             SessionEvent::ApprovalRequested { approval_id, call_id, binding } => {
-                let approval = Approval {
-                    id: *approval_id,
-                    version: seq,
-                    created_seq: seq,
-                    call_id: *call_id,
-                    binding: Arc::new(binding.clone()),
-                    state: ApprovalState::Open,
-                    at,
-                    decided: None,
-                    rule: None,
-                    reason: None,
-                    workspace_changed: false,
-                };
+                let approval = asked(*approval_id, seq, *call_id, binding, at);
                 self.approvals.insert(*approval_id, approval);
                 if let Some(call) = self.calls.get_mut(call_id) {
                     call.stage = CallStage::AwaitingApproval { approval_id: *approval_id };
@@ -30,19 +18,9 @@ impl Session {
                 }
             }
             SessionEvent::ApprovalGranted { approval_id, call_id, binding, rule_id, by } => {
-                let approval = Approval {
-                    id: *approval_id,
-                    version: seq,
-                    created_seq: seq,
-                    call_id: *call_id,
-                    binding: Arc::new(binding.clone()),
-                    state: ApprovalState::Approved,
-                    at,
-                    decided: Some((Decision::Approve, by.clone(), at)),
-                    rule: Some(*rule_id),
-                    reason: None,
-                    workspace_changed: false,
-                };
+                let decided = Some((Decision::Approve, by.clone(), at));
+                let asked = asked(*approval_id, seq, *call_id, binding, at);
+                let approval = Approval { state: ApprovalState::Approved, decided, rule: Some(*rule_id), ..asked };
                 self.approvals.insert(*approval_id, approval);
                 if let Some(call) = self.calls.get_mut(call_id) {
                     call.approval = Some(*approval_id);
@@ -117,5 +95,22 @@ impl Session {
             }
             _ => {}
         }
+    }
+}
+
+/// A request for approval as it is when it is made.
+fn asked(id: ApprovalId, seq: u64, call_id: CallId, binding: &ApprovalBinding, at: Timestamp) -> Approval {
+    Approval {
+        id,
+        version: seq,
+        created_seq: seq,
+        call_id,
+        binding: Arc::new(binding.clone()),
+        state: ApprovalState::Open,
+        at,
+        decided: None,
+        rule: None,
+        reason: None,
+        workspace_changed: false,
     }
 }

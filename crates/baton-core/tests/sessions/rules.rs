@@ -209,7 +209,9 @@ fn rules_are_bounded_and_none_that_is_kept_vanishes_silently() {
     let mut user = User::empty(UserId(uuid::Uuid::from_u128(1)));
     let run = |user: &mut User, command: UserCommand| -> Result<usize, ErrorBody> {
         let events = user.decide(&command, Timestamp(1), &Ids::new(Timestamp(1), 7))?;
-        events.iter().for_each(|event| user.apply(event));
+        for event in &events {
+            user.apply(event);
+        }
         Ok(events.len())
     };
     run(&mut user, UserCommand::Create { name: "ada".to_owned() }).unwrap();

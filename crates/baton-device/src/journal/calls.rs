@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 const REMEMBERED: usize = 1000;
 
 /// One line of the journal.
+#[allow(clippy::large_enum_variant, reason = "one lives for as long as its line is written or read")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum Record {

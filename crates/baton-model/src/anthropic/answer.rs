@@ -350,7 +350,7 @@ mod tests {
             assert_eq!(put_together(&pieces).map(|_| ()), Err(PieceError::Shapeless), "{pieces:?}");
         }
         let failed = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-        assert_eq!(put_together(&[failed.clone()]).map(|_| ()), Err(PieceError::Failed(failed["error"].clone())));
+        assert_eq!(put_together(std::slice::from_ref(&failed)).map(|_| ()), Err(PieceError::Failed(failed["error"].clone())));
         let many: Vec<_> = (0..=MAX_CALLS as u64).map(|index| call(index, "x")).collect();
         assert_eq!(put_together(&many).map(|_| ()), Err(PieceError::TooLarge));
         let long = vec![delta(0, "text_delta", "text", &"x".repeat(400_000)); 3];

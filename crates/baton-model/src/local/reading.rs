@@ -8,7 +8,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// Ollama's `/api/tags`, newest first.
 pub(super) fn ollama_names(list: &Value) -> Option<Vec<String>> {
-    names(list["models"].as_array()?, "name")
+    Some(names(list["models"].as_array()?, "name"))
 }
 
 /// Ollama's `/api/show`. A model that only embeds is left out; an older server says nothing of what its models can do.
@@ -22,7 +22,7 @@ pub(super) fn ollama_model(name: String, about: &Value) -> Option<FoundModel> {
 
 /// The list that every OpenAI-compatible server has at `/v1/models`.
 pub(super) fn listed_names(list: &Value) -> Option<Vec<String>> {
-    names(list["data"].as_array()?, "id")
+    Some(names(list["data"].as_array()?, "id"))
 }
 
 /// llama.cpp's `/props`, which is of the one model that it serves.
@@ -49,8 +49,8 @@ pub(super) fn lm_studio_models(list: &Value) -> Option<Vec<FoundModel>> {
     Some(models.collect())
 }
 
-fn names(entries: &[Value], field: &str) -> Option<Vec<String>> {
-    Some(entries.iter().filter_map(|entry| good_name(entry[field].as_str()?)).collect())
+fn names(entries: &[Value], field: &str) -> Vec<String> {
+    entries.iter().filter_map(|entry| good_name(entry[field].as_str()?)).collect()
 }
 
 fn good_name(name: &str) -> Option<String> {
