@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is fuzzed, with the golden files that its inputs begin with.
-const TARGETS: [(&str, &[&str]); 5] = [
+/// A fuzzer's name, with the beginnings of the golden files that its inputs are made of.
+type Target = (&'static str, &'static [&'static str]);
+
+const TARGETS: [Target; 5] = [
     ("operation", &["operation.", "client_frame."]),
     ("stored_event", &["event.", "user_event."]),
     ("arguments", &[]),
@@ -55,7 +57,7 @@ pub(crate) fn fuzz(root: &Root, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn choose(arguments: &[String]) -> Result<(Vec<(&'static str, &'static [&'static str])>, u64)> {
+fn choose(arguments: &[String]) -> Result<(Vec<Target>, u64)> {
     let (mut chosen, mut seconds) = (Vec::new(), SECONDS);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
