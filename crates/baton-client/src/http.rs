@@ -6,7 +6,7 @@ use baton_proto::{
     AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
     InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
     PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust,
-    WorkspaceDiff, UsageReport,
+    UsageReport, WorkspaceDiff,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};

@@ -7,7 +7,9 @@ use crate::hub_tools::{hub_tools, knows};
 use crate::machine::Task;
 use crate::session::Session;
 use crate::words::excerpt;
-use baton_proto::{Attachment, CallId, CalledTool, MessageId, ModelImage, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus};
+use baton_proto::{
+    Attachment, CallId, CalledTool, MessageId, ModelImage, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -49,12 +51,14 @@ const RULES: &str = "You are Baton's agent. You work for one user, who follows y
 pub fn assemble(state: &Session, dialogue: &[Spoken], at: &Context) -> ModelRequest {
     let planned = task_in_hand(state).is_some_and(|task| !task.steps.is_empty());
     // Steps can't be started before there are any; small models try all the same when they are offered it.
-    let mut tools: Vec<ModelTool> =
-        hub_tools().into_iter().filter(|tool| match tool.name.as_str() {
+    let mut tools: Vec<ModelTool> = hub_tools()
+        .into_iter()
+        .filter(|tool| match tool.name.as_str() {
             "start_step" | "finish_step" => planned,
             "read_attachment" => !state.attachments.is_empty(),
             _ => true,
-        }).collect();
+        })
+        .collect();
     let holder = state.workspace.as_ref().and_then(|workspace| workspace.device_id);
     // The hub performs its own tools itself; a device's of the same name would be offered twice and never be called.
     let offered = at.around.offers.keys().filter(|name| !knows(name)).filter_map(|name| at.around.offer(name, holder));
@@ -373,8 +377,7 @@ fn keep_latest(exchanges: Vec<Exchange>) -> Vec<ModelMessage> {
     }
     // Providers want a dialogue to begin with the user, and to end with what is to be answered.
     if !matches!(messages.first(), Some(ModelMessage::User { .. })) {
-        messages
-            .insert(0, ModelMessage::user("[Earlier dialogue is left out; its outcome is in the task and the facts.]"));
+        messages.insert(0, ModelMessage::user("[Earlier dialogue is left out; its outcome is in the task and the facts.]"));
     }
     if matches!(messages.last(), Some(ModelMessage::Agent { .. })) {
         messages.push(ModelMessage::user("[Go on with the task from where it stands.]"));

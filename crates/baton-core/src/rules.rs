@@ -5,28 +5,54 @@ use crate::machine::tool_call::ToolCall;
 use crate::policy;
 use crate::words::excerpt;
 use baton_proto::{
-    ApprovalBinding, ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberScope, Risk, Rule, RuleId, RulePattern, RuleScope, Sender, SessionId,
-    Timestamp,
+    ApprovalBinding, ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberScope, Risk, Rule, RuleId, RulePattern, RuleScope,
+    Sender, SessionId, Timestamp,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 /// Programs that start another one: the beginning of such a command says nothing about the rest of it.
 const LAUNCHERS: [&str; 33] = [
-    "bunx", "busybox", "chroot", "chrt", "command", "doas", "docker", "env", "exec", "find", "flatpak", "ionice", "nice", "nohup", "npx", "nsenter",
-    "parallel", "pipx", "podman", "proot", "runuser", "script", "setpriv", "setsid", "ssh", "stdbuf", "su", "sudo", "time", "timeout", "uvx", "watch",
-    "xargs",
+    "bunx", "busybox", "chroot", "chrt", "command", "doas", "docker", "env", "exec", "find", "flatpak", "ionice", "nice", "nohup", "npx",
+    "nsenter", "parallel", "pipx", "podman", "proot", "runuser", "script", "setpriv", "setsid", "ssh", "stdbuf", "su", "sudo", "time",
+    "timeout", "uvx", "watch", "xargs",
 ];
 /// Programs that run what they are given. With a script's name behind them, the script is what is allowed.
 const INTERPRETERS: [&str; 22] = [
-    "ash", "awk", "bash", "bun", "csh", "dash", "deno", "fish", "gawk", "ksh", "lua", "node", "nodejs", "perl", "php", "powershell", "pwsh", "python",
-    "ruby", "sh", "tclsh", "zsh",
+    "ash",
+    "awk",
+    "bash",
+    "bun",
+    "csh",
+    "dash",
+    "deno",
+    "fish",
+    "gawk",
+    "ksh",
+    "lua",
+    "node",
+    "nodejs",
+    "perl",
+    "php",
+    "powershell",
+    "pwsh",
+    "python",
+    "ruby",
+    "sh",
+    "tclsh",
+    "zsh",
 ];
 /// Bytes that a rule shows of what was approved.
 const SHOWN_BYTES: usize = 400;
 
 /// The rule that an approval makes, or why it can't be one.
-pub fn rule_of(approval: &ApprovalEntity, session_id: SessionId, remember: Remember, by: Sender, now: Timestamp) -> Result<Rule, ErrorBody> {
+pub fn rule_of(
+    approval: &ApprovalEntity,
+    session_id: SessionId,
+    remember: Remember,
+    by: Sender,
+    now: Timestamp,
+) -> Result<Rule, ErrorBody> {
     let refused = |message: &str, hint: &str| Err(ErrorBody::new(ErrorCode::Invalid, message, hint));
     let binding = &approval.binding;
     if binding.risk == Risk::Dangerous {
@@ -45,7 +71,10 @@ pub fn rule_of(approval: &ApprovalEntity, session_id: SessionId, remember: Remem
         },
         Some(count) => {
             let Some(words) = command(&approval.arguments) else {
-                return refused("Only a command has a beginning that can be remembered.", "Leave `prefix_words` out to remember the very same call.");
+                return refused(
+                    "Only a command has a beginning that can be remembered.",
+                    "Leave `prefix_words` out to remember the very same call.",
+                );
             };
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             if count == 0 || count > words.len() {

@@ -1,8 +1,8 @@
 use crate::machine::tool_call::{GivenUp, ToolCall};
 use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
-    ApprovalId, ApprovalState, Attachment, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp, Usage, UserId,
-    Workspace,
+    ApprovalId, ApprovalState, Attachment, CallId, FactId, HandoffState, Language, QuestionId, QuestionState, SessionId, TaskId, Timestamp,
+    Usage, UserId, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

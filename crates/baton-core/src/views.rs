@@ -3,9 +3,9 @@ use crate::machine::tool_call::{CallStage, ToolCall};
 use crate::machine::{Approval, Fact, ModelStage, Question, Task, Transfer, Turn};
 use crate::session::Session;
 use baton_proto::{
-    Activity, ApprovalEntity, CallEntity, CallId, DayUsage, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity, NoteEntity,
-    Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError, ToolResult,
-    TurnEntity, TurnState, WaitingOn, WorkState, WorkspaceEntity,
+    Activity, ApprovalEntity, CallEntity, CallId, DayUsage, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity,
+    NoteEntity, Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError,
+    ToolResult, TurnEntity, TurnState, WaitingOn, WorkState, WorkspaceEntity,
 };
 
 /// The entities that the last applied event touched, as ends are shown them (D4). `state` is the state right after it.

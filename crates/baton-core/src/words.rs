@@ -130,7 +130,9 @@ pub(crate) fn deadly(language: Language, times: u32) -> String {
         Language::En => format!(
             "The hub died {times} times in a row right after taking this session up, so it leaves this one alone and serves the others. Nothing is lost. Resume it once the cause is mended; from a terminal: baton resume"
         ),
-        Language::Zh => format!("中枢连续 {times} 次在恢复此会话后立即中断,因此搁置此会话,其他会话照常。内容均已保留。问题解决后请恢复;在终端中:baton resume"),
+        Language::Zh => format!(
+            "中枢连续 {times} 次在恢复此会话后立即中断,因此搁置此会话,其他会话照常。内容均已保留。问题解决后请恢复;在终端中:baton resume"
+        ),
     }
 }
 
@@ -179,7 +181,9 @@ pub(crate) fn too_many_iterations(language: Language, limit: u32) -> String {
 
 pub(crate) fn task_budget_used_up(language: Language, limit: u64) -> String {
     match language {
-        Language::En => format!("Paused: the task has used its budget of {limit} tokens. Resume to give it as many again, or say how to go on."),
+        Language::En => {
+            format!("Paused: the task has used its budget of {limit} tokens. Resume to give it as many again, or say how to go on.")
+        }
         Language::Zh => format!("任务已用完 {limit} 个令牌的预算,现已暂停。可恢复以再给同样多的预算,或说明如何继续。"),
     }
 }

@@ -146,7 +146,18 @@ pub(crate) fn is_about_images(refusal: &ModelError) -> bool {
 /// Whether a server refused a request for what one of its images is, which says nothing of the others.
 pub(crate) fn is_about_one_image(refusal: &ModelError) -> bool {
     let said = refusal.message.to_lowercase();
-    let blames = ["unsupported image", "image format", "valid image", "invalid image", "media type", "media_type", "corrupt", "image exceeds", "image too", "process image"];
+    let blames = [
+        "unsupported image",
+        "image format",
+        "valid image",
+        "invalid image",
+        "media type",
+        "media_type",
+        "corrupt",
+        "image exceeds",
+        "image too",
+        "process image",
+    ];
     said.contains("image") && blames.iter().any(|words| said.contains(words))
 }
 

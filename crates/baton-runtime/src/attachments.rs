@@ -1,7 +1,7 @@
 //! Files that go with messages (D6): looked up when a message comes, and read when the model is to see them.
 
-use crate::hub::Shared;
 use crate::error::{HubError, told};
+use crate::hub::Shared;
 use baton_core::{MAX_ATTACHMENTS, MAX_CALLS, ModelOutcome, Session, part_of, wanted_blob};
 use baton_proto::{Digest, ErrorBody, ErrorCode, Intent, ModelImage, ModelMessage, ModelRequest, Operation, UserId};
 use baton_store::{Store, StoreError};

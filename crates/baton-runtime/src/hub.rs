@@ -7,8 +7,8 @@ use crate::guarded::Guarded;
 use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
-use crate::take_up::{TakingUp, patiently};
 use crate::spending::Spending;
+use crate::take_up::{TakingUp, patiently};
 use crate::tools::Checks;
 use crate::uploads::Uploads;
 use crate::workspaces::Workspaces;
@@ -16,8 +16,9 @@ use baton_core::user::UserCommand;
 use baton_core::{Budgets, Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
-    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent, InvitationClaim,
-    Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId, Trust, UserId,
+    Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent,
+    InvitationClaim, Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId,
+    Trust, UserId,
 };
 use baton_store::{Store, StreamId, StreamKind};
 use std::collections::BTreeMap;

@@ -64,7 +64,11 @@ impl ModelJob {
             .clone()
             .ok_or_else(|| failure(ModelErrorKind::Refused, "No model is configured.", "Start Baton with --model-url and --model."))?;
         let stream = StreamId { kind: StreamKind::Session, id: self.state.id.0 };
-        let stored = self.store.read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS).await.map_err(|error| unreadable("dialogue", &error))?;
+        let stored = self
+            .store
+            .read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS)
+            .await
+            .map_err(|error| unreadable("dialogue", &error))?;
         let mut dialogue = Vec::with_capacity(stored.len());
         for row in stored.iter().rev() {
             let event = Event::<SessionEvent>::decode(&row.event)

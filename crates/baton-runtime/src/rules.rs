@@ -4,7 +4,10 @@ use crate::directory::Identity;
 use crate::hub::Hub;
 use baton_core::rule_of;
 use baton_core::user::UserCommand;
-use baton_proto::{ApprovalEntity, ApprovalId, ApprovalState, Decision, EntityView, ErrorBody, ErrorCode, Intent, Operation, Rule, RuleId, SessionId, Trust};
+use baton_proto::{
+    ApprovalEntity, ApprovalId, ApprovalState, Decision, EntityView, ErrorBody, ErrorCode, Intent, Operation, Rule, RuleId, SessionId,
+    Trust,
+};
 
 impl Hub {
     /// A user's remembered approvals, the oldest first.

@@ -60,7 +60,9 @@ impl Hub {
     pub async fn usage(&self, who: Identity) -> Result<UsageReport, ErrorBody> {
         let week = i64::try_from(SHOWN_DAYS).unwrap_or(7) * 24 * 60 * 60 * 1000;
         let oldest = self.shared.clock.now().plus(-week);
-        let mut days = days_of(&*self.shared.store, who.user_id, |head| head.updated_at >= oldest).await.map_err(|error| told(&HubError::Store(error)))?;
+        let mut days = days_of(&*self.shared.store, who.user_id, |head| head.updated_at >= oldest)
+            .await
+            .map_err(|error| told(&HubError::Store(error)))?;
         while days.len() > SHOWN_DAYS {
             days.pop_first();
         }

@@ -149,12 +149,7 @@ impl World {
                     self.send(Some(view.session_id), None, Intent::Answer { question_id: question.id, text: None, option }).await;
                 }
                 EntityView::Approval(approval) if approval.state == ApprovalState::Open => {
-                    self.send(
-                        Some(view.session_id),
-                        None,
-                        Intent::Confirm { approval_id: approval.id, decision: baton_proto::Decision::Approve },
-                    )
-                    .await;
+                    self.send(Some(view.session_id), None, Intent::confirm(approval.id, baton_proto::Decision::Approve)).await;
                 }
                 EntityView::Task(task) if task.phase == Phase::Paused => {
                     self.send(Some(view.session_id), Some(1), Intent::Resume { task_id: Some(task.id) }).await;
@@ -181,8 +176,13 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
         let opened = world.send(None, None, Intent::NewSession { title: None, workspace: None }).await;
         let session = opened.session_id.expect("a session");
         follower.subscribe(session, Some(0)).await;
-        let said =
-            world.send(Some(session), Some(1), Intent::Say { text: "job".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer }).await;
+        let said = world
+            .send(
+                Some(session),
+                Some(1),
+                Intent::Say { text: "job".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer },
+            )
+            .await;
         assert!(matches!(said.status, ReplyStatus::Accepted | ReplyStatus::Duplicate), "{said:?}");
         acknowledged.push((session, said.operation_id));
         sessions.push(session);

@@ -45,7 +45,8 @@ impl End {
 
     async fn say(&self, text: &str) -> SessionId {
         let session = self.ask(None, Intent::NewSession { title: None, workspace: None }).await;
-        self.ask(Some(session), Intent::Say { text: text.to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer }).await
+        self.ask(Some(session), Intent::Say { text: text.to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Steer })
+            .await
     }
 
     async fn until(&self, session: SessionId, what: &str, holds: impl Fn(&[EntityView]) -> bool) -> Vec<EntityView> {

@@ -51,9 +51,11 @@ pub(super) fn of_the_day(draft: &mut Draft<'_>, operation: &Operation, standing:
 
 /// A turn that its user begins on a task beyond its budget gives it as much again.
 pub(super) fn extend_for(draft: &mut Draft<'_>, task_id: TaskId) {
-    let over = draft.state.tasks.get(&task_id).is_some_and(|task| {
-        draft.at.budgets.task.is_some_and(|limit| task.usage.total().saturating_sub(task.budget_from) >= limit)
-    });
+    let over = draft
+        .state
+        .tasks
+        .get(&task_id)
+        .is_some_and(|task| draft.at.budgets.task.is_some_and(|limit| task.usage.total().saturating_sub(task.budget_from) >= limit));
     if over {
         draft.emit(SessionEvent::BudgetExtended { task_id: Some(task_id), day: None });
     }

@@ -137,7 +137,13 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
             stop::resume(&mut draft, *task_id)?;
         }
         Intent::Confirm { approval_id, decision, remember: _, reason } => {
-            answers::confirm(&mut draft, operation, sender, *approval_id, answers::Verdict { decision: *decision, reason: reason.as_deref() })?;
+            answers::confirm(
+                &mut draft,
+                operation,
+                sender,
+                *approval_id,
+                answers::Verdict { decision: *decision, reason: reason.as_deref() },
+            )?;
         }
         Intent::Answer { question_id, text, option } => {
             answers::answer(&mut draft, operation, sender, *question_id, text.as_deref(), option.as_deref())?;
@@ -198,8 +204,8 @@ fn traced(state: &Session, operation: &Operation, sender: &ActingDevice, error: 
 
 pub(crate) use advance::conclude;
 pub use advance::needs_workspace;
-pub use model::MAX_CALLS;
-pub use say::MAX_ATTACHMENTS;
 pub(crate) use answers::result_of as answers_result;
+pub use model::MAX_CALLS;
 pub(crate) use notes::check_note;
+pub use say::MAX_ATTACHMENTS;
 pub(crate) use stop::set_phase;

@@ -5,8 +5,8 @@ use crate::draft::Draft;
 use crate::slash::{self, Literal};
 use crate::words;
 use baton_proto::{
-    Attachment, CallId, CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase, QuestionKind, Role,
-    Selection, SessionEvent, TaskId, Trust, TurnId, TurnState, WorkspaceId,
+    Attachment, CallId, CallOrigin, CoreIntent, Delivery, ErrorBody, ErrorCode, MAX_NAME_CHARS, MAX_TEXT_BYTES, MessageId, Phase,
+    QuestionKind, Role, Selection, SessionEvent, TaskId, Trust, TurnId, TurnState, WorkspaceId,
 };
 use serde_json::json;
 
@@ -104,7 +104,9 @@ impl<'a> Said<'a> {
             return Err(ErrorBody::new(ErrorCode::TooLarge, message, "Send them in several messages."));
         }
         let plain = |text: &str, chars: usize| {
-            !text.trim().is_empty() && text.chars().count() <= chars && !text.chars().any(|c| c.is_control() || c == '/' && chars == MAX_FILE_NAME)
+            !text.trim().is_empty()
+                && text.chars().count() <= chars
+                && !text.chars().any(|c| c.is_control() || c == '/' && chars == MAX_FILE_NAME)
         };
         match self.attachments.iter().find(|it| !plain(&it.name, MAX_FILE_NAME) || !plain(&it.media_type, MAX_NAME_CHARS)) {
             Some(odd) => Err(ErrorBody::invalid(format!(
@@ -154,13 +156,7 @@ pub(super) fn say(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>,
 }
 
 /// Input that waits for the end of the turn under way (T10).
-fn queue(
-    draft: &mut Draft<'_>,
-    sender: &ActingDevice,
-    turn_id: TurnId,
-    said: &Said<'_>,
-    delivery: Delivery,
-) -> Result<(), ErrorBody> {
+fn queue(draft: &mut Draft<'_>, sender: &ActingDevice, turn_id: TurnId, said: &Said<'_>, delivery: Delivery) -> Result<(), ErrorBody> {
     if draft.state.queue.len() >= MAX_QUEUED {
         return Err(ErrorBody::new(
             ErrorCode::RateLimited,
@@ -382,14 +378,7 @@ fn literal_request(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>
     draft.emit(SessionEvent::TurnStarted { turn_id, task_id: None, message_id: None, literal: true });
     tools::propose(
         draft,
-        &Proposal {
-            call_id: draft.at.ids.fresh(),
-            tool: literal.tool,
-            arguments,
-            origin: CallOrigin::User,
-            turn_id,
-            task_id: None,
-        },
+        &Proposal { call_id: draft.at.ids.fresh(), tool: literal.tool, arguments, origin: CallOrigin::User, turn_id, task_id: None },
         &offered,
     );
     Ok(())

@@ -7,8 +7,8 @@ use crate::machine::tool_call::{CallStage, GivenUp, ToolCall, Waiting};
 use crate::rules;
 use crate::words;
 use baton_proto::{
-    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind,
-    Reconciliation, Risk, Rule, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
+    ApprovalBinding, CallId, CallOrigin, CallTerms, DeviceId, Digest, Effect, Finding, Outcome, Prepared, QuestionKind, Reconciliation,
+    Risk, Rule, SessionEvent, StateModified, TaskId, ToolError, TurnId, UnknownCause,
 };
 use serde_json::Value;
 

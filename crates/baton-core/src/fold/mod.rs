@@ -58,9 +58,7 @@ impl Session {
                 let old = self.attachments.len().saturating_sub(KEPT_ATTACHMENTS);
                 self.attachments.drain(..old);
             }
-            SessionEvent::ConflictRefused { .. }
-            | SessionEvent::Recovered { .. }
-            | SessionEvent::DriverReleased { .. } => {}
+            SessionEvent::ConflictRefused { .. } | SessionEvent::Recovered { .. } | SessionEvent::DriverReleased { .. } => {}
             SessionEvent::WorkspaceSeen { baseline, changed } => {
                 if let Some(workspace) = &mut self.workspace {
                     workspace.baseline.clone_from(baseline);

@@ -49,7 +49,8 @@ pub(super) fn perform(state: &Session, call: &ToolCall, fetched: Option<&Result<
     let given: Given = read(&call.arguments)?;
     let Some(fetched) = fetched else {
         let known: Vec<_> = state.attachments.iter().map(|it| it.name.as_str()).collect();
-        let hint = if known.is_empty() { "Nothing is attached in this session.".to_owned() } else { format!("There are: {}.", known.join(", ")) };
+        let hint =
+            if known.is_empty() { "Nothing is attached in this session.".to_owned() } else { format!("There are: {}.", known.join(", ")) };
         return Err(refusal("not_found", format!("There is no attachment '{}'.", excerpt(&given.attachment, 100)), hint));
     };
     fetched.clone().map(Done::Now)
@@ -70,7 +71,11 @@ pub fn part_of(bytes: &[u8], arguments: &Value) -> Result<String, ToolError> {
 
 fn page(text: &str, offset: usize) -> Result<String, ToolError> {
     if offset >= text.len() && offset > 0 {
-        return Err(refusal("invalid_arguments", format!("The text has {} bytes, so it ends before {offset}.", text.len()), "Use a smaller offset."));
+        return Err(refusal(
+            "invalid_arguments",
+            format!("The text has {} bytes, so it ends before {offset}.", text.len()),
+            "Use a smaller offset.",
+        ));
     }
     let start = floor(text, offset);
     // What JSON makes of it counts: a control character takes six bytes.

@@ -56,7 +56,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, call: &ToolCall) -> Result<Done, To
             task_id: Some(task_id),
             sender: None,
             selection: None,
-        attachments: Vec::new(),
+            attachments: Vec::new(),
         });
     }
     Ok(Done::Now("The task is done.".to_owned()))

@@ -34,7 +34,15 @@ pub fn hub_tools() -> Vec<ModelTool> {
 pub(crate) fn knows(name: &str) -> bool {
     matches!(
         name,
-        "set_plan" | "start_step" | "finish_step" | "record_fact" | "note" | "ask_user" | "propose_intent_change" | "finish_task" | attachment::NAME
+        "set_plan"
+            | "start_step"
+            | "finish_step"
+            | "record_fact"
+            | "note"
+            | "ask_user"
+            | "propose_intent_change"
+            | "finish_task"
+            | attachment::NAME
     )
 }
 

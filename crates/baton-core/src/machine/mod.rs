@@ -5,7 +5,8 @@ pub(crate) mod tool_call;
 
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
-    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId, TurnState, Usage,
+    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId,
+    TurnState, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

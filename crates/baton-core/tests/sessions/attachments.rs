@@ -1,6 +1,6 @@
 use crate::world::World;
 use baton_core::{ProposedCall, part_of, wanted_blob};
-use baton_proto::{Attachment, Delivery, Digest, EntityView, Event, ErrorCode, Intent, ModelMessage};
+use baton_proto::{Attachment, Delivery, Digest, EntityView, ErrorCode, Event, Intent, ModelMessage};
 use serde_json::json;
 
 fn attached(name: &str, media_type: &str, bytes: &[u8]) -> Attachment {
@@ -12,7 +12,12 @@ fn say(text: &str, attachments: Vec<Attachment>) -> Intent {
 }
 
 fn read(arguments: serde_json::Value, blob: Option<&[u8]>) -> ProposedCall {
-    ProposedCall { tool: "read_attachment".to_owned(), written: arguments.to_string(), fetched: blob.map(|blob| part_of(blob, &arguments)), arguments: Ok(arguments) }
+    ProposedCall {
+        tool: "read_attachment".to_owned(),
+        written: arguments.to_string(),
+        fetched: blob.map(|blob| part_of(blob, &arguments)),
+        arguments: Ok(arguments),
+    }
 }
 
 #[test]

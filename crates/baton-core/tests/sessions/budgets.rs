@@ -15,12 +15,8 @@ fn spend(world: &mut World, tokens: u64) {
         ..ModelAnswer::default()
     };
     let arguments = json!({"key": "n", "value": world.state.seq.to_string()});
-    let calls = vec![baton_core::ProposedCall {
-        tool: "note".to_owned(),
-        written: arguments.to_string(),
-        arguments: Ok(arguments),
-        fetched: None,
-    }];
+    let calls =
+        vec![baton_core::ProposedCall { tool: "note".to_owned(), written: arguments.to_string(), arguments: Ok(arguments), fetched: None }];
     world.model_ended(ModelOutcome::Answered { model: "test-model".to_owned(), answer, calls });
 }
 
@@ -62,7 +58,11 @@ fn r4_beyond_the_days_budget_nothing_begins_or_goes_on_unconfirmed() {
     assert_eq!((world.asked_model(), world.phase()), (None, Phase::Paused));
 
     let before = world.state.seq;
-    for intent in [say("more"), Intent::Resume { task_id: None }, Intent::NewTask { title: "t".into(), description: String::new(), acceptance: Vec::new() }] {
+    for intent in [
+        say("more"),
+        Intent::Resume { task_id: None },
+        Intent::NewTask { title: "t".into(), description: String::new(), acceptance: Vec::new() },
+    ] {
         assert_eq!(code(&world.op("phone", intent)), Some(ErrorCode::NeedsConfirmation));
     }
     assert_eq!(world.state.seq, before, "and nothing was changed");

@@ -44,7 +44,8 @@ fn s23_an_imported_log_does_nothing_wherever_it_ends() {
     world.perform("read_file");
     world.answer("", &[("run_command", json!({"argv": ["make"]}))]);
     world.prepare("run_command", Risk::Sensitive);
-    let queued = Intent::Say { text: "then the next thing".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Queue };
+    let queued =
+        Intent::Say { text: "then the next thing".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Queue };
     world.op("phone", queued).unwrap();
     world.confirm("phone", world.approval(), Decision::Approve).unwrap();
     world.start("run_command");

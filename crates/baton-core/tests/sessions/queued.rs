@@ -80,7 +80,8 @@ fn too_much_input_is_refused_in_words_and_may_be_sent_again() {
     for n in 0..20 {
         say(&mut world, "phone", &format!("more {n}"), Delivery::Queue);
     }
-    let refused = world.op("phone", Intent::Say { text: "one too many".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Queue });
+    let refused = world
+        .op("phone", Intent::Say { text: "one too many".to_owned(), selection: None, attachments: Vec::new(), delivery: Delivery::Queue });
     assert_eq!(code(&refused), Some(ErrorCode::RateLimited));
 }
 

@@ -113,9 +113,22 @@ fn e5_a_rule_for_a_task_ends_with_it() {
 fn s19_what_says_nothing_about_the_rest_cannot_be_remembered() {
     let refused = |argv: &[&str], words| rule(argv, remember(RememberScope::Always, Some(words))).err().map(|error| error.message);
     let rows: [&[&str]; 16] = [
-        &["bash", "-c", "ls"], &["bash", "-lc", "ls"], &["sh", "-x", "-c", "ls"], &["sudo", "make", "x"], &["/usr/bin/env", "make"],
-        &["python3", "-m", "http.server"], &["python3.12", "-c", "x"], &["node", "-p", "x"], &["nodejs18", "-e", "x"], &["find", ".", "-exec"],
-        &["npx", "tool"], &["timeout", "9", "sh"], &["ssh", "host"], &["xargs", "rm"], &["busybox", "sh"], &["BASH.exe", "-c"],
+        &["bash", "-c", "ls"],
+        &["bash", "-lc", "ls"],
+        &["sh", "-x", "-c", "ls"],
+        &["sudo", "make", "x"],
+        &["/usr/bin/env", "make"],
+        &["python3", "-m", "http.server"],
+        &["python3.12", "-c", "x"],
+        &["node", "-p", "x"],
+        &["nodejs18", "-e", "x"],
+        &["find", ".", "-exec"],
+        &["npx", "tool"],
+        &["timeout", "9", "sh"],
+        &["ssh", "host"],
+        &["xargs", "rm"],
+        &["busybox", "sh"],
+        &["BASH.exe", "-c"],
     ];
     for argv in rows {
         for words in 1..=u32::try_from(argv.len()).unwrap() {
@@ -150,7 +163,8 @@ fn a_rejection_can_say_why_and_an_approval_cannot() {
         remember: None,
         reason: Some(reason.to_owned()),
     };
-    let (why, yes, long) = (confirm(Decision::Reject, "use ninja"), confirm(Decision::Approve, "fine"), confirm(Decision::Reject, &"x".repeat(2001)));
+    let (why, yes, long) =
+        (confirm(Decision::Reject, "use ninja"), confirm(Decision::Approve, "fine"), confirm(Decision::Reject, &"x".repeat(2001)));
     assert!(world.op("phone", yes).is_err() && world.op("phone", long).is_err());
     world.op("phone", why).unwrap();
     let request = format!("{:?}", world.request().messages);

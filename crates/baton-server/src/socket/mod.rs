@@ -46,10 +46,12 @@ pub(crate) async fn open(
         ApiError::with_status(error, StatusCode::UPGRADE_REQUIRED)
     })?;
     let stopping = app.stopping.subscribe();
-    Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(MAX_READ_BYTES).max_frame_size(MAX_READ_BYTES).on_upgrade(move |socket| async move {
-        run(&app, who, socket, stopping).await;
-        drop(place);
-    }))
+    Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(MAX_READ_BYTES).max_frame_size(MAX_READ_BYTES).on_upgrade(
+        move |socket| async move {
+            run(&app, who, socket, stopping).await;
+            drop(place);
+        },
+    ))
 }
 
 /// How a connection ends.
