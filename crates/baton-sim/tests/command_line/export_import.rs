@@ -114,7 +114,7 @@ async fn s23_what_is_no_whole_export_is_refused_in_words_and_changes_nothing() {
     let text = String::from_utf8(bytes.clone()).expect("text");
     // Told again with the right digest, so that only the format is in the way.
     let newer = {
-        let told = text[..text.trim_end().rfind('\n').expect("lines") + 1].replace("\"baton_session\":1", "\"baton_session\":2");
+        let told = text[..=text.trim_end().rfind('\n').expect("lines")].replace("\"baton_session\":1", "\"baton_session\":2");
         let end = json!({"events": text.lines().count() - 2, "digest": baton_proto::Digest::of_bytes(told.as_bytes())});
         format!("{told}{end}\n").into_bytes()
     };

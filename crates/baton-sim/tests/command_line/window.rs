@@ -100,9 +100,8 @@ impl Window {
                 }
             }
         };
-        if tokio::time::timeout(DEADLINE, looked).await.is_err() {
-            panic!("it never came: {what}\n{}", self.shown());
-        }
+        let came = tokio::time::timeout(DEADLINE, looked).await.is_ok();
+        assert!(came, "it never came: {what}\n{}", self.shown());
     }
 
     /// Row and column of the cursor.
