@@ -129,7 +129,8 @@ async fn an_exported_session_is_the_same_on_another_hub_but_its_holder() {
     assert_eq!((&first["status"], &first["session_id"]), (&json!("accepted"), &json!(id)), "{first}");
 
     let imported = events(&elsewhere, &other, &id.to_string()).await;
-    assert_eq!(imported.len(), original.len() + 1, "only the holder was let go");
+    assert_eq!(imported.len(), original.len() + 2, "it is marked as imported, and its holder was let go");
+    assert_eq!(imported[original.len()]["event"]["type"], "session_imported");
     for (before, after) in original.iter().zip(&imported).skip(1) {
         assert_eq!(before, after, "events and what they show are as they were");
     }

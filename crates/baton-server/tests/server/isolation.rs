@@ -29,7 +29,7 @@ async fn another_users_ids_are_absent_on_every_route() {
         }
         tried += 1;
     }
-    assert_eq!(tried, 7);
+    assert_eq!(tried, 8);
     for list in ["/v1/sessions", "/v1/workspaces"] {
         let text = server.get(&bob, list).await.to_string();
         assert!(!text.contains(&session.to_string()), "{text}");
