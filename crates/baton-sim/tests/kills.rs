@@ -42,6 +42,9 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
+/// Sessions that are followed at a time.
+const FOLLOWED: usize = 40;
+
 /// What a follower got, by session, in order of arrival.
 type Stream = Arc<Mutex<BTreeMap<SessionId, Vec<u64>>>>;
 
@@ -108,6 +111,44 @@ impl World {
         (handle, stream)
     }
 
+    /// The log has every acknowledged input, once; and the follower's stream is the log.
+    async fn compare(&self, session: SessionId, acknowledged: &[(SessionId, OperationId)], stream: &Stream, seed: u64) {
+        let mut log = Vec::new();
+        loop {
+            let page = self.http.events(session, log.len() as u64, Some(500)).await.expect("the log");
+            if page.changes.is_empty() {
+                break;
+            }
+            log.extend(page.changes);
+        }
+        let operations: Vec<_> = log
+            .iter()
+            .filter_map(|entry| match entry {
+                ChangeEntry::Known(change) if matches!(change.event.body, baton_proto::SessionEvent::MessageAdded { .. }) => {
+                    change.event.operation_id
+                }
+                _ => None,
+            })
+            .collect();
+        let wanted: Vec<_> = acknowledged.iter().filter(|(of, _)| *of == session).map(|(_, operation)| *operation).collect();
+        assert_eq!(
+            operations.iter().filter(|id| wanted.contains(id)).count(),
+            wanted.len(),
+            "seed {seed}: acknowledged input was lost or doubled"
+        );
+        let head = log.len() as u64;
+        let end = tokio::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let got = stream.lock().expect("no panic").get(&session).cloned().unwrap_or_default();
+            if got.last() == Some(&head) {
+                assert_eq!(got, (1..=head).collect::<Vec<_>>(), "seed {seed}: the follower's stream isn't the log");
+                break;
+            }
+            assert!(tokio::time::Instant::now() < end, "seed {seed}: the follower stopped at {:?} of {head}", got.last());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     async fn kill(&mut self, seeded: &mut Seeded) {
         let whom = seeded.below(3);
         if whom != 1 {
@@ -171,8 +212,15 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
     let mut world = World::start().await;
     let (follower, stream) = world.follow();
     let mut acknowledged: Vec<(SessionId, OperationId)> = Vec::new();
-    let mut sessions = Vec::new();
+    let mut sessions: Vec<SessionId> = Vec::new();
+    let mut left = 0;
     while world.kills < kills {
+        // A connection follows so many sessions and no more, so the oldest is looked at and left.
+        if sessions.len() - left == FOLLOWED {
+            world.compare(sessions[left], &acknowledged, &stream, seed).await;
+            follower.unsubscribe(sessions[left]).await;
+            left += 1;
+        }
         let opened = world.send(None, None, Intent::NewSession { title: None, workspace: None }).await;
         let session = opened.session_id.expect("a session");
         follower.subscribe(session, Some(0)).await;
@@ -212,42 +260,8 @@ async fn c08_c11_c17_c23_c39_random_kills_lose_nothing_and_double_nothing() {
     let keys: BTreeSet<_> = entries.iter().map(|entry| entry.key.clone()).collect();
     assert_eq!(keys.len(), entries.len(), "seed {seed}: effects were doubled");
     assert_eq!(entries.len(), sessions.len() * EFFECTS, "seed {seed}: effects are missing, or are there though nobody asked for them");
-    // The log: every acknowledged input, once; and the follower's stream, which is the log.
-    for session in &sessions {
-        let mut log = Vec::new();
-        loop {
-            let page = world.http.events(*session, log.len() as u64, Some(500)).await.expect("the log");
-            if page.changes.is_empty() {
-                break;
-            }
-            log.extend(page.changes);
-        }
-        let operations: Vec<_> = log
-            .iter()
-            .filter_map(|entry| match entry {
-                ChangeEntry::Known(change) if matches!(change.event.body, baton_proto::SessionEvent::MessageAdded { .. }) => {
-                    change.event.operation_id
-                }
-                _ => None,
-            })
-            .collect();
-        let wanted: Vec<_> = acknowledged.iter().filter(|(of, _)| of == session).map(|(_, operation)| *operation).collect();
-        assert_eq!(
-            operations.iter().filter(|id| wanted.contains(id)).count(),
-            wanted.len(),
-            "seed {seed}: acknowledged input was lost or doubled"
-        );
-        let head = log.len() as u64;
-        let end = tokio::time::Instant::now() + Duration::from_secs(20);
-        loop {
-            let got = stream.lock().expect("no panic").get(session).cloned().unwrap_or_default();
-            if got.last() == Some(&head) {
-                assert_eq!(got, (1..=head).collect::<Vec<_>>(), "seed {seed}: the follower's stream isn't the log");
-                break;
-            }
-            assert!(tokio::time::Instant::now() < end, "seed {seed}: the follower stopped at {:?} of {head}", got.last());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    for session in sessions.iter().skip(left) {
+        world.compare(*session, &acknowledged, &stream, seed).await;
     }
     eprintln!("seed {seed}: {} kills, {} tasks, {} effects, lost 0, doubled 0, stuck 0", world.kills, sessions.len(), entries.len());
 }
