@@ -205,6 +205,10 @@ impl Shown {
             waiting.extend(lines(change, false, false));
             return added;
         }
+        // What shows nothing breaks nothing off, such as a look at the workspace.
+        if self.streaming && !ends_answer(&change.event.body) && lines(change, false, true).is_empty() {
+            return added;
+        }
         if let (SessionEvent::ModelFinished { message_id, text, .. }, Some(answering)) = (&change.event.body, &self.answering)
             && answering.message == *message_id
         {
