@@ -1,7 +1,7 @@
 // A real hub for tests and pictures of the console: the built program, a scripted model, and a real Chromium. The page's own files come
 // from `web/dist` with the hub's own policy around them, so that they are the ones that were built last; all else is the hub's.
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
@@ -38,12 +38,13 @@ export class Hub {
   link;
   workspace;
 
-  /** `script`: the model's rules, or `null` for a hub without a model. `files`: what lies in the workspace. */
-  static async start({ script = [], files = {}, git = false, listen = "127.0.0.1", more = [] } = {}) {
+  /** `script`: the model's rules, or `null` for a hub without a model. `files`: what lies in the workspace, beside a copy of `template`. */
+  static async start({ script = [], files = {}, template = null, git = false, listen = "127.0.0.1", more = [] } = {}) {
     const hub = new Hub();
     hub.#directory = mkdtempSync(join(tmpdir(), "baton-console-"));
     hub.workspace = join(hub.#directory, "orchard");
     mkdirSync(hub.workspace);
+    if (template) cpSync(template, hub.workspace, { recursive: true });
     for (const [path, text] of Object.entries(files)) {
       mkdirSync(join(hub.workspace, path, ".."), { recursive: true });
       writeFileSync(join(hub.workspace, path), text);
