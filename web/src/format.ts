@@ -29,10 +29,10 @@ export function exactClock(at: string, language: Language): string {
 
 type Named = Pick<DeviceView, "name" | "client_type"> | Sender;
 
-/** Such as: terminal ‘desk’. */
+/** As the user has named it, else by what it is. */
 export function deviceName(device: Named | undefined | null, t: Translate): string {
   if (!device) return t("another_device");
-  return t("device_named", { type: t(`type_${device.client_type}` as Key), name: device.name });
+  return device.name || t(`type_${device.client_type}` as Key);
 }
 
 export const shortCommit = (commit: string): string => commit.slice(0, 7);

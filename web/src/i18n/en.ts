@@ -41,7 +41,6 @@ export const en = {
   untitled: "New session",
   waiting_count: "{count} waiting for you",
   held_by: "on {name}",
-  you: "this device",
 
   state_pending: "Waiting",
   state_running: "Working",
@@ -94,7 +93,6 @@ export const en = {
   type_ide: "editor",
   type_cli: "terminal",
   type_device: "device",
-  device_named: "{type} ‘{name}’",
 
   timeline: "Conversation",
   older: "Show earlier",
@@ -374,6 +372,13 @@ export const en = {
   undo_yes: "Take it back",
 
   tokens_used: "used {read} tokens in, {written} out",
+
+  kept_set_plan: "Plan made",
+  kept_start_step: "Begun",
+  kept_finish_step: "Finished",
+  kept_record_fact: "Noted",
+  kept_note: "Noted",
+  kept_finish_task: "Task finished",
 
   error_generic: "That didn't work",
 } as const;

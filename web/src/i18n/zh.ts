@@ -43,7 +43,6 @@ export const zh: Words = {
   untitled: "新会话",
   waiting_count: "{count} 项等你处理",
   held_by: "在 {name} 上",
-  you: "本设备",
 
   state_pending: "等待中",
   state_running: "进行中",
@@ -96,7 +95,6 @@ export const zh: Words = {
   type_ide: "编辑器",
   type_cli: "终端",
   type_device: "设备",
-  device_named: "{type}“{name}”",
 
   timeline: "对话",
   older: "显示更早的内容",
@@ -376,6 +374,13 @@ export const zh: Words = {
   undo_yes: "撤回",
 
   tokens_used: "已用 {read} 个输入、{written} 个输出词元",
+
+  kept_set_plan: "已订计划",
+  kept_start_step: "开始",
+  kept_finish_step: "完成",
+  kept_record_fact: "已记下",
+  kept_note: "已记下",
+  kept_finish_task: "任务完成",
 
   error_generic: "未能完成",
 };

@@ -1,6 +1,6 @@
 /** One tool call: its name, a line from its arguments, how it stands, and what came of it. */
 import { HubError, isShortened, makeVisible, type ApprovalEntity, type CallEntity, type DeviceView, type QuestionEntity } from "@baton/sdk";
-import { memo, useContext, useMemo, useState } from "react";
+import { memo, useContext, useMemo, useState, type ReactNode } from "react";
 import { callTitle } from "../call_title.ts";
 import { SessionContext, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
@@ -21,10 +21,47 @@ export interface CallRowProps {
   step: string | undefined;
 }
 
+/** What the hub keeps for the session itself: its words say what it did, its name is for those who look closer. */
+const KEPT: Readonly<Record<string, Key>> = {
+  set_plan: "kept_set_plan",
+  start_step: "kept_start_step",
+  finish_step: "kept_finish_step",
+  record_fact: "kept_record_fact",
+  note: "kept_note",
+  finish_task: "kept_finish_task",
+};
+
+/** Whether a call only kept something, and did: then it needs no attention. */
+export const keepsOnly = (call: CallEntity): boolean => call.device_id == null && call.state === "succeeded" && call.tool in KEPT;
+
+/** What it says at the end is the message below it. */
+const titleOf = (call: CallEntity, step: string | undefined): string =>
+  call.tool === "finish_task" && call.state === "succeeded" ? "" : step ? makeVisible(step) : callTitle(call.arguments);
+
+/** Such calls that follow one another: one quiet line, and each by its name behind it. */
+export function KeptCalls({ calls, stepOf, children }: { calls: readonly CallEntity[]; stepOf: (call: CallEntity) => string | undefined; children: ReactNode }) {
+  const { t } = useWords();
+  const words = calls.map((call) => {
+    const title = titleOf(call, stepOf(call));
+    const kept = t(KEPT[call.tool] ?? "kept_note");
+    // A plan stands beside the conversation in full.
+    return title && call.tool !== "set_plan" ? `${kept}: ${title}` : kept;
+  });
+  return (
+    <details className="kept" data-testid="kept">
+      <summary>
+        <span className="call-mark"><Icon name="check" /></span>
+        <span className="kept-words">{words.map((each, index) => <span key={index}>{each}</span>)}</span>
+        <Icon name="chevron" className="turns" />
+      </summary>
+      {children}
+    </details>
+  );
+}
+
 export const CallRow = memo(function CallRow({ call, approval, question, progress, device, step }: CallRowProps) {
   const { t } = useWords();
-  // What it says at the end is the message below it.
-  const title = call.tool === "finish_task" && call.state === "succeeded" ? "" : step ? makeVisible(step) : callTitle(call.arguments);
+  const title = titleOf(call, step);
   const words = t(`call_${call.state}` as Key);
   const failed = call.state === "failed";
   const notes = [

@@ -6,7 +6,7 @@ import { flushSync } from "react-dom";
 import { findDevice, useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { ApprovalCard } from "./approval.tsx";
-import { CallRow } from "./call.tsx";
+import { CallRow, keepsOnly, KeptCalls } from "./call.tsx";
 import { Icon } from "./icons.tsx";
 import { currentTask, readings, restOf } from "../rest.ts";
 import { Answering, MessageRow } from "./message.tsx";
@@ -255,8 +255,15 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
   function rowsOf(list: Item[]): ReactNode[] {
     const rows: ReactNode[] = [];
     let calls: ReactNode[] = [];
+    let kept: CallEntity[] = [];
     let first = "";
+    const closeKept = () => {
+      const [one] = kept;
+      if (one) calls.push(<KeptCalls key={`kept-${one.id}`} calls={kept} stepOf={stepOf}>{kept.map(callRow)}</KeptCalls>);
+      kept = [];
+    };
     const close = () => {
+      closeKept();
       if (calls.length > 0) rows.push(<div key={`calls-${first}`} className="calls">{calls}</div>);
       calls = [];
     };
@@ -266,10 +273,17 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
         rows.push(row(item));
         continue;
       }
-      if (calls.length === 0) first = item.key;
-      calls.push(row(item));
+      if (calls.length === 0 && kept.length === 0) first = item.key;
+      if (keepsOnly(item.it)) {
+        kept.push(item.it);
+        continue;
+      }
+      closeKept();
       const approval = state.get("approval", item.it.approval_id);
       const question = state.get("question", item.it.question_id);
+      // The card says all of what is asked; only what became of a call that was lost is asked about the call itself.
+      const onCard = item.it.state === "awaiting_approval" ? approval?.state === "open" : item.it.state === "awaiting_answer" && question?.state === "open";
+      if (!onCard) calls.push(row(item));
       if (approval?.state !== "open" && question?.state !== "open") continue;
       close();
       if (approval?.state === "open") rows.push(<ApprovalCard key={approval.id} approval={approval} askedBy={state.all("message").find((message) => message.turn_id === approval.binding.turn_id && message.role === "user")?.sender ?? undefined} />);
@@ -285,22 +299,26 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     return reason === "" || state.all("message").some((message) => message.role === "hub" && message.turn_id === turn.id && (message.text.includes(reason) || reason.includes(message.text.trim())));
   };
 
+  function callRow(call: CallEntity) {
+    return (
+      <CallRow
+        key={call.id}
+        call={call}
+        approval={state.get("approval", call.approval_id)}
+        question={state.get("question", call.question_id)}
+        progress={state.progress.get(call.id)}
+        device={findDevice(client, call.device_id)}
+        step={stepOf(call)}
+      />
+    );
+  }
+
   function row(item: Item) {
     switch (item.kind) {
       case "message":
         return <MessageRow key={item.key} message={item.it} reading={reading.get(item.it.id)} own={client.welcome?.device_id} />;
       case "call":
-        return (
-          <CallRow
-            key={item.key}
-            call={item.it}
-            approval={state.get("approval", item.it.approval_id)}
-            question={state.get("question", item.it.question_id)}
-            progress={state.progress.get(item.it.id)}
-            device={findDevice(client, item.it.device_id)}
-            step={stepOf(item.it)}
-          />
-        );
+        return callRow(item.it);
       case "question":
         return <QuestionCard key={item.key} question={item.it} />;
       case "turn":

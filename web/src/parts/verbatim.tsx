@@ -3,6 +3,7 @@ import { makeVisible } from "@baton/sdk";
 import { useMemo, useState } from "react";
 import { useWords } from "../context.tsx";
 import { canCopy } from "../device.ts";
+import { Icon } from "./icons.tsx";
 
 /** Beyond this many lines, counting a long line as several, a text is folded. */
 const FOLD_LINES = 14;
@@ -73,6 +74,8 @@ export function CopyButton({ text }: { text: string }) {
     <button
       type="button"
       className="copy"
+      aria-label={t(copied ? "copied" : "copy")}
+      title={t(copied ? "copied" : "copy")}
       onClick={() => {
         void navigator.clipboard.writeText(text).then(() => {
           setCopied(true);
@@ -80,7 +83,7 @@ export function CopyButton({ text }: { text: string }) {
         });
       }}
     >
-      {copied ? t("copied") : t("copy")}
+      <Icon name={copied ? "check" : "copy"} />
     </button>
   );
 }

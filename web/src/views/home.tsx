@@ -174,7 +174,8 @@ function Item({ session, open }: { session: SessionSummary; open: boolean }) {
   const standing = standingOf(session);
   const holder = findDevice(client, session.holder);
   const words = session.waiting > 0 ? t("waiting_count", { count: session.waiting }) : t(`standing_${standing}`);
-  const line = makeVisible(session.line);
+  // Where nothing is said about it, where it works says most.
+  const line = makeVisible(session.line || (projectsOf(client.devices ?? []).find((project) => project.id === session.workspace_id)?.name ?? ""));
   return (
     <li>
       <a
@@ -187,12 +188,13 @@ function Item({ session, open }: { session: SessionSummary; open: boolean }) {
       >
         <span className="standing" aria-hidden="true">{standing === "done" && <Icon name="check" />}{standing === "failed" && <Icon name="cross" />}</span>
         <span className="session-title">{makeVisible(session.title) || t("untitled")}</span>
-        <time className="quiet small" dateTime={session.updated_at}>{ago(session.updated_at, language, now)}</time>
         <span className="session-foot">
           {/* What the heading above it says already, and a line that only says the words again, are left out. */}
-          {(standing !== "needs_you" || session.waiting > 1 || !line) && <span className="session-words">{words}</span>}
+          {(standing !== "needs_you" || session.waiting > 1) && <span className="session-words">{words}</span>}
           {line && line !== words && standing !== "done" && <span className="session-line">{line}</span>}
-          {holder && <span className="holder-name">{holder.own ? t("you") : t("held_by", { name: makeVisible(holder.name) })}</span>}
+          {/* That it is here needs no words; where else it is does. */}
+          {holder && !holder.own && <span className="holder-name">{t("held_by", { name: makeVisible(holder.name) })}</span>}
+          <time dateTime={session.updated_at}>{ago(session.updated_at, language, now)}</time>
         </span>
         {standing === "running" && session.progress > 0 && <progress max={100} value={session.progress} aria-label={`${session.progress} %`} />}
       </a>
