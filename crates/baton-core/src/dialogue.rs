@@ -1,5 +1,6 @@
 //! The dialogue as the log has it, read back for the model and never kept in the state (H3).
 
+use crate::session::Session;
 use baton_proto::{Attachment, CallId, CalledTool, Event, MessageId, Role, Selection, SessionEvent, Timestamp};
 
 /// Event types that the dialogue is made of, for reading them back.
@@ -30,8 +31,13 @@ pub enum Spoken {
     },
 }
 
+/// What the agent's context holds of events, given with their sequence numbers: nothing from before the latest reset (D7).
+pub fn seen<'a>(state: &Session, events: impl IntoIterator<Item = (u64, &'a Event)>) -> Vec<Spoken> {
+    events.into_iter().filter(|(seq, _)| *seq > state.context_from()).filter_map(|(_, event)| spoken(event)).collect()
+}
+
 /// What an event adds to the dialogue, if anything.
-pub fn spoken(event: &Event) -> Option<Spoken> {
+fn spoken(event: &Event) -> Option<Spoken> {
     match &event.body {
         SessionEvent::MessageAdded { message_id, role: Role::User, text, selection, attachments, .. } => Some(Spoken::User {
             message_id: *message_id,

@@ -65,7 +65,12 @@ pub(crate) fn standing(state: &Session, operation: &Operation, sender: &ActingDe
         return Ok(Standing::Holder);
     }
     match operation.intent {
-        Intent::Handoff { .. } | Intent::Release {} | Intent::SetNote { .. } | Intent::Forget { .. } => Err(ErrorBody::new(
+        Intent::Handoff { .. }
+        | Intent::Release {}
+        | Intent::SetNote { .. }
+        | Intent::Forget { .. }
+        | Intent::ResetContext {}
+        | Intent::UndoReset {} => Err(ErrorBody::new(
             ErrorCode::NotHolder,
             format!("'{}' is for the device that holds the session.", operation.intent.name()),
             "Take the session over first.",

@@ -139,6 +139,7 @@ fn task(state: &Session, text: &mut String) {
     }
     let mut earlier: Vec<_> =
         state.tasks.values().filter(|other| other.phase.is_ended() && Some(other.id) != task.map(|task| task.id)).collect();
+    earlier.retain(|task| task.version > state.context_from());
     earlier.sort_by_key(|task| task.version);
     if !earlier.is_empty() {
         text.push_str("\n\n# Earlier tasks");

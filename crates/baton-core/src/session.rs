@@ -50,6 +50,8 @@ pub struct Session {
     pub usage: BTreeMap<String, Usage>,
     /// The day on which the user lets this session go on beyond the day's budget.
     pub beyond_day: Option<String>,
+    /// The events at which the agent's context was reset, without those that were taken back (D7).
+    pub context_resets: Vec<u64>,
     /// How often the session was taken up since anything else happened in it.
     pub resumes_in_a_row: u32,
 }
@@ -85,12 +87,18 @@ impl Session {
             attachments: Vec::new(),
             usage: BTreeMap::new(),
             beyond_day: None,
+            context_resets: Vec::new(),
             resumes_in_a_row: 0,
         }
     }
 
     pub const fn exists(&self) -> bool {
         self.seq > 0
+    }
+
+    /// The event from which on the agent's context counts; what stands before it is the user's to read, and not shown to the model.
+    pub fn context_from(&self) -> u64 {
+        self.context_resets.last().copied().unwrap_or_default()
     }
 
     pub fn open_turn(&self) -> Option<&Turn> {

@@ -220,6 +220,7 @@ fn session(state: &Session) -> EntityView {
         workspace_id: state.workspace.as_ref().map(|workspace| workspace.workspace_id),
         waiting: waiting(state),
         queued: state.queue.iter().map(|queued| queued.message_id).collect(),
+        context_from: state.context_resets.last().copied(),
     }))
 }
 

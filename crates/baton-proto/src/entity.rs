@@ -135,6 +135,9 @@ pub struct SessionEntity {
     /// Messages that begin a turn of their own once the one under way has ended (T10).
     #[serde(default)]
     pub queued: Vec<MessageId>,
+    /// The event at which the agent's context was reset: it doesn't see what stands before (D7). `undo_reset` takes the latest reset back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_from: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

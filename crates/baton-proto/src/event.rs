@@ -239,6 +239,10 @@ events! {
         FactForgotten = "fact_forgotten" { fact_id: FactId }
         NoteSet = "note_set" { key: String, value: String }
         NoteForgotten = "note_forgotten" { key: String }
+        /// From this event on the model is shown nothing that was said or done before it (D7).
+        ContextReset = "context_reset" {}
+        /// The latest reset is taken back.
+        ContextRestored = "context_restored" {}
 
         ToolProposed = "tool_proposed" {
             call_id: CallId, turn_id: TurnId, task_id: Option<TaskId>, step_id: Option<String>, tool: String, arguments: Value, origin: CallOrigin,

@@ -116,6 +116,10 @@ pub enum Intent {
     Forget {
         key: String,
     },
+    /// From here on the agent doesn't see what was said and done before (D7). Needs `confirmed`.
+    ResetContext {},
+    /// Takes the latest reset back.
+    UndoReset {},
 }
 
 impl Intent {
@@ -142,6 +146,8 @@ impl Intent {
             Self::Release {} => "release",
             Self::SetNote { .. } => "set_note",
             Self::Forget { .. } => "forget",
+            Self::ResetContext {} => "reset_context",
+            Self::UndoReset {} => "undo_reset",
         }
     }
 
@@ -235,6 +241,8 @@ const INTENTS: &[&str] = &[
     "release",
     "set_note",
     "forget",
+    "reset_context",
+    "undo_reset",
 ];
 
 impl Operation {

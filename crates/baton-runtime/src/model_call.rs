@@ -3,7 +3,7 @@
 use crate::attachments;
 use crate::live::Live;
 use crate::tools::Checks;
-use baton_core::dialogue::{KINDS, spoken};
+use baton_core::dialogue::{KINDS, seen};
 use baton_core::prompt::{DIALOGUE_EVENTS, assemble};
 use baton_core::words::{json_excerpt, json_len};
 use baton_core::{Command, Context, ModelOutcome, Session};
@@ -69,12 +69,13 @@ impl ModelJob {
             .read_back(self.state.user, stream, self.state.seq + 1, &KINDS, DIALOGUE_EVENTS)
             .await
             .map_err(|error| unreadable("dialogue", &error))?;
-        let mut dialogue = Vec::with_capacity(stored.len());
+        let mut events = Vec::with_capacity(stored.len());
         for row in stored.iter().rev() {
             let event = Event::<SessionEvent>::decode(&row.event)
                 .map_err(|error| failure(ModelErrorKind::Refused, error.to_string(), "Look at the hub's log."))?;
-            dialogue.extend(spoken(&event));
+            events.push((row.seq, event));
         }
+        let dialogue = seen(&self.state, events.iter().map(|(seq, event)| (*seq, event)));
         let mut request = assemble(&self.state, &dialogue, &self.at);
         attachments::read_images(&*self.store, self.state.user, &mut request).await.map_err(|error| unreadable("attachment", &error))?;
         tracing::debug!(session = %self.state.id, messages = request.messages.len(), "asking the model");

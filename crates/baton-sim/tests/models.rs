@@ -299,3 +299,31 @@ async fn r3_s6_a_refused_key_is_said_once_and_shown_nowhere() {
     house.until(session, "the end", |view| (task(view).phase == Phase::Done).then_some(())).await;
     house.all_dialogues_were_valid();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d7_a_reset_context_is_not_sent_to_the_model_and_comes_back_when_undone() {
+    let rules = json!([rule("walrus", 0, answer("Noted.")), rule("colour", 0, answer("Which one?")), rule("again", 0, answer("Blue."))]);
+    let house = House::build(Plan { rules: Some(rules), ..Plan::default() }).await;
+    let session = house.tell("the walrus is blue").await;
+    house.until(session, "the end", |view| (task(view).phase == Phase::Done).then_some(())).await;
+    let session = session.to_string();
+
+    let refused = house.terminal.run(&["reset", "--session", &session]).await;
+    assert_eq!(refused.code, 4, "{}", refused.out);
+    assert!(format!("{}{}", refused.out, refused.err).contains("--confirm"), "how to go on is said: {}{}", refused.out, refused.err);
+    let reset = house.terminal.run(&["reset", "--session", &session, "--confirm"]).await;
+    assert!(reset.code == 0 && reset.out.contains("begins afresh"), "{}{}", reset.out, reset.err);
+    let next = async |words: &str| {
+        assert_eq!(house.terminal.run(&["send", "--session", &session, "--wait", words]).await.code, 0, "{words}");
+        house.model().requests().pop().expect("a request").body.to_string()
+    };
+    let request = next("which colour").await;
+    assert!(!request.contains("walrus"), "the model is shown what it was to forget: {request}");
+    assert!(house.terminal.run(&["show", &session]).await.out.contains("walrus"), "people still read it");
+
+    assert_eq!(house.terminal.run(&["reset", "--session", &session, "--undo"]).await.code, 0);
+    let request = next("and again").await;
+    assert!(request.contains("the walrus is blue") && request.contains("which colour"), "{request}");
+    assert_eq!(house.terminal.run(&["reset", "--session", &session, "--undo"]).await.code, 4, "there is nothing more to take back");
+    house.all_dialogues_were_valid();
+}

@@ -62,6 +62,8 @@ pub(crate) enum Command {
     TakeOver(TakeOver),
     /// Offer a session to another device, and wait for its answer.
     Handoff(Handoff),
+    /// Let the agent begin afresh: it no longer sees what was said and done in the session. You still do.
+    Reset(Reset),
     /// Give a session up, so that whichever device speaks next has it.
     Release(Release),
     /// Stop what the agent is doing.
@@ -411,6 +413,19 @@ pub(crate) struct Handoff {
     pub(crate) session: Option<String>,
     /// Confirm a switch while something with a lasting effect is under way.
     #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reset {
+    /// The session. Default: the newest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Take the latest reset back.
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Confirm the reset.
+    #[arg(long, conflicts_with = "undo")]
     pub(crate) confirm: bool,
 }
 

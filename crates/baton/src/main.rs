@@ -61,6 +61,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
         Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,
         Command::Handoff(handoff) => commands::handoff::run(handoff, profile, &out).await,
+        Command::Reset(reset) => commands::reset::run(reset, profile, &out).await,
         Command::Release(release) => commands::release::run(release, profile, &out).await,
         Command::Stop(stop) => commands::stop::run(stop, profile, &out).await,
         Command::Resume(resume) => commands::resume::run(resume, profile, &out).await,

@@ -649,6 +649,14 @@ export type Operation = {
         key: string;
       };
     }
+  | {
+      intent: "reset_context";
+      payload: {};
+    }
+  | {
+      intent: "undo_reset";
+      payload: {};
+    }
 );
 export type RememberScope = "task" | "always";
 /**
@@ -942,6 +950,14 @@ export type SessionEvent =
         key: string;
       };
       type: "note_forgotten";
+    }
+  | {
+      data: {};
+      type: "context_reset";
+    }
+  | {
+      data: {};
+      type: "context_restored";
     }
   | {
       data: {
@@ -1492,6 +1508,10 @@ export interface SessionEntity {
    */
   active_task?: TaskId | null;
   activity: Activity;
+  /**
+   * The event at which the agent's context was reset: it doesn't see what stands before (D7). `undo_reset` takes the latest reset back.
+   */
+  context_from?: number | null;
   created_at: Timestamp;
   epoch: number;
   /**
@@ -2343,6 +2363,6 @@ export interface WorkspaceDiff {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_imported","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_granted","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_imported","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","context_reset","context_restored","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_granted","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];

@@ -4,6 +4,7 @@
 mod advance;
 mod answers;
 mod budget;
+mod context;
 mod devices;
 mod handoff;
 mod imported;
@@ -157,6 +158,8 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
         Intent::Release {} => handoff::release(&mut draft, sender),
         Intent::SetNote { key, value } => notes::set(&mut draft, operation, key, value)?,
         Intent::Forget { key } => notes::forget(&mut draft, operation, key)?,
+        Intent::ResetContext {} => context::reset(&mut draft, operation)?,
+        Intent::UndoReset {} => context::undo_reset(&mut draft)?,
     }
     advance(&mut draft);
     let turn_id = draft.state.open_turn().map(|turn| turn.id);

@@ -13,6 +13,8 @@ use baton_proto::{ApprovalState, Event, FactScope, SessionEvent, Timestamp};
 
 /// Valid facts that are kept.
 const KEPT_FACTS: usize = 200;
+/// Resets of the context that can be taken back, one after the other.
+const KEPT_RESETS: usize = 16;
 /// Attachments that are kept for the agent to read.
 const KEPT_ATTACHMENTS: usize = 50;
 /// Days whose tokens are counted.
@@ -101,6 +103,10 @@ impl Session {
             SessionEvent::NoteForgotten { key } => {
                 self.notes.remove(key);
             }
+            SessionEvent::ContextReset {} => self.reset_context(),
+            SessionEvent::ContextRestored {} => {
+                self.context_resets.pop();
+            }
             SessionEvent::BudgetExtended { task_id, day } => {
                 if let Some(task) = task_id.and_then(|id| self.tasks.get_mut(&id)) {
                     task.budget_from = task.usage.total();
@@ -121,6 +127,12 @@ impl Session {
             }
         }
         self.version = seq;
+    }
+
+    fn reset_context(&mut self) {
+        self.context_resets.push(self.seq);
+        let old = self.context_resets.len().saturating_sub(KEPT_RESETS);
+        self.context_resets.drain(..old);
     }
 
     /// Counts what a model call used, for its task and its day.

@@ -6,6 +6,7 @@ mod attachments;
 mod bounds;
 mod budgets;
 mod cases;
+mod context;
 mod imported;
 mod phases;
 mod properties;

@@ -50,13 +50,12 @@ fn intent(world: &World, a: u8, b: u8) -> Intent {
         }
         17 => Intent::TakeOver { force: b.is_multiple_of(2) },
         18 => Intent::SetNote { key: format!("n{}", b % 4), value: "v".to_owned() },
-        _ => {
-            if b.is_multiple_of(2) {
-                Intent::Release {}
-            } else {
-                Intent::Forget { key: format!("n{}", b % 4) }
-            }
-        }
+        _ => match b % 4 {
+            0 => Intent::Release {},
+            1 => Intent::ResetContext {},
+            2 => Intent::UndoReset {},
+            _ => Intent::Forget { key: format!("n{}", b % 4) },
+        },
     }
 }
 

@@ -133,6 +133,8 @@ fn every_intent_is_answered_as_the_table_says() {
         ("release", Intent::Release {}, [yes, holder, old, busy, busy, busy, low, actor]),
         ("set_note", note, [yes, holder, old, busy, busy, busy, low, actor]),
         ("forget", forget, [yes, holder, old, busy, busy, busy, low, actor]),
+        ("reset_context", Intent::ResetContext {}, [yes, holder, old, busy, busy, busy, low, actor]),
+        ("undo_reset", Intent::UndoReset {}, [state, holder, old, busy, busy, busy, low, actor]),
         ("take_over", Intent::TakeOver { force: false }, [yes, holder, old, busy, yes, busy, low, actor]),
         ("take_over force", Intent::TakeOver { force: true }, [yes, yes, old, busy, yes, busy, low, actor]),
     ];

@@ -2,7 +2,7 @@
 //! is applied, so that each test here is a test of the log as well. After each step the laws that hold in every state are checked.
 
 use crate::strict;
-use baton_core::dialogue::{Spoken, spoken};
+use baton_core::dialogue::{Spoken, seen};
 use baton_core::{
     ActingDevice, Budgets, CallStage, Command, Context, Decided, Effect, Ids, ModelOutcome, ModelStage, OfferedTool, ProposedCall, Session,
     Surroundings, ToolCall, Waiting, decide, entities, pending, prompt, upserts,
@@ -324,7 +324,7 @@ impl World {
     }
 
     pub(crate) fn dialogue(&self) -> Vec<Spoken> {
-        let all: Vec<_> = self.log.iter().filter_map(spoken).collect();
+        let all = seen(&self.state, (1..).zip(&self.log));
         all[all.len().saturating_sub(prompt::DIALOGUE_EVENTS as usize)..].to_vec()
     }
 

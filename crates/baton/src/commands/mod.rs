@@ -17,6 +17,7 @@ pub(crate) mod man;
 pub(crate) mod pair;
 pub(crate) mod read;
 pub(crate) mod release;
+pub(crate) mod reset;
 pub(crate) mod resume;
 pub(crate) mod rules;
 pub(crate) mod send;

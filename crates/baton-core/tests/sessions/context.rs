@@ -1,0 +1,64 @@
+//! Resetting the agent's context (D7): confirmed, for everybody, and undone.
+
+use crate::world::{World, code};
+use baton_core::{Session, entities};
+use baton_proto::{EntityView, ErrorCode, Intent};
+
+fn asked(world: &mut World) -> String {
+    serde_json::to_string(&world.request()).unwrap()
+}
+
+fn reset(world: &mut World) {
+    world.op_with("phone", Intent::ResetContext {}, |operation| operation.confirmed = true).unwrap();
+}
+
+fn shown(state: &Session) -> Option<u64> {
+    entities(state).into_iter().find_map(|entity| match entity {
+        EntityView::Session(session) => session.context_from,
+        _ => None,
+    })
+}
+
+#[test]
+fn d7_a_reset_is_confirmed_hides_what_was_said_and_is_undone() {
+    let mut world = World::asked("the walrus is blue");
+    world.answer("So it is, this walrus.", &[]);
+    world.op("phone", Intent::SetNote { key: "tone".to_owned(), value: "dry".to_owned() }).unwrap();
+    let before = world.state.seq;
+    assert_eq!(code(&world.op("phone", Intent::ResetContext {})), Some(ErrorCode::NeedsConfirmation));
+    assert_eq!(code(&world.op("phone", Intent::UndoReset {})), Some(ErrorCode::IllegalTransition), "there is nothing to take back");
+    assert_eq!((world.state.seq, shown(&world.state)), (before, None), "and nothing was changed");
+
+    reset(&mut world);
+    assert_eq!(shown(&world.state), Some(world.state.seq));
+    world.say("phone", "which colour").unwrap();
+    let request = asked(&mut world);
+    assert!(!request.contains("walrus"), "what was said, done and concluded before isn't seen: {request}");
+    assert!(request.contains("which colour") && request.contains("dry"), "what is said now and the notes are");
+    world.restart();
+    assert!(!asked(&mut world).contains("walrus"), "a restart changes nothing about it");
+
+    assert_eq!(code(&world.op("phone", Intent::UndoReset {})), Some(ErrorCode::IllegalTransition), "not in the middle of a turn");
+    world.answer("I don't know.", &[]);
+    world.op("phone", Intent::UndoReset {}).unwrap();
+    assert_eq!(shown(&world.state), None);
+    world.say("phone", "and now").unwrap();
+    let request = asked(&mut world);
+    assert!(request.contains("the walrus is blue") && request.contains("which colour"), "all of it is back: {request}");
+}
+
+#[test]
+fn d7_resets_are_undone_one_by_one() {
+    let mut world = World::asked("the otter");
+    world.answer("Done.", &[]);
+    reset(&mut world);
+    let first = shown(&world.state);
+    world.say("phone", "the heron").unwrap();
+    world.answer("Done.", &[]);
+    reset(&mut world);
+    world.op("phone", Intent::UndoReset {}).unwrap();
+    assert_eq!(shown(&world.state), first);
+    world.say("phone", "third").unwrap();
+    let request = asked(&mut world);
+    assert!(request.contains("the heron") && !request.contains("otter"), "{request}");
+}
