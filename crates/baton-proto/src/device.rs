@@ -69,6 +69,9 @@ pub struct DeviceView {
     pub trust: Trust,
     pub online: bool,
     pub paired_at: Timestamp,
+    /// Its last sign of life: since when it is away, if it isn't online. `None` when it was never heard since it was paired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<Timestamp>,
     #[serde(default)]
     pub revoked_at: Option<Timestamp>,
     /// Whether this is the device that asks.

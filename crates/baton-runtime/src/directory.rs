@@ -4,10 +4,12 @@ use crate::clock::Clock;
 use crate::error::{HubError, told};
 use crate::link::{Connected, LinkFrame};
 use crate::secret::hash;
-use baton_core::user::{User, UserCommand, unknown_invitation};
+use crate::seen::Seen;
+use baton_core::user::{PairedDevice, User, UserCommand, unknown_invitation};
 use baton_core::{ActingDevice, Ids, OfferedTool, Surroundings};
 use baton_proto::{
-    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, Rule, UserEvent, UserId, Workspace,
+    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, Rule, Timestamp, UserEvent, UserId,
+    Workspace,
 };
 use baton_store::{Append, EventRow, HeadWrite, Store, StoreError, StreamId, StreamKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,6 +31,7 @@ pub(crate) struct Directory {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     known: RwLock<Known>,
+    seen: Seen,
     /// Serialises writes to users' streams; they are rare and short.
     writing: tokio::sync::Mutex<()>,
     notices: broadcast::Sender<(UserId, Changed)>,
@@ -50,7 +53,7 @@ struct Entry {
 impl Directory {
     /// Reads every user's stream. Users are few; sessions are read when they are needed.
     pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
-        let mut known = Known::default();
+        let (mut known, seen) = (Known::default(), Seen::default());
         for head in store.all(StreamKind::User).await? {
             let mut user = User::empty(UserId(head.stream.id));
             loop {
@@ -62,9 +65,10 @@ impl Directory {
                     user.apply(&Event::<UserEvent>::decode(&stored.event)?);
                 }
             }
+            seen.load(user.id, &head.summary);
             known.put(user);
         }
-        Ok(Self { store, clock, known: RwLock::new(known), writing: tokio::sync::Mutex::new(()), notices: broadcast::channel(256).0 })
+        Ok(Self { store, clock, known: RwLock::new(known), seen, writing: tokio::sync::Mutex::new(()), notices: broadcast::channel(256).0 })
     }
 
     pub(crate) fn notices(&self) -> broadcast::Receiver<(UserId, Changed)> {
@@ -113,7 +117,7 @@ impl Directory {
             .devices
             .values()
             .filter(|device| device.is_active())
-            .map(|device| known.view(&device.record, who.device_id))
+            .map(|device| known.view(&device.record, who.device_id, self.seen.last(who.user_id, device.record.device_id)))
             .collect();
         views.sort_by_key(|view| view.paired_at);
         views
@@ -154,7 +158,7 @@ impl Directory {
             expected_seq: state.seq,
             fence: self.store.incarnation(),
             rows,
-            head: HeadWrite { epoch: 0, active: false, wake_at: None, updated_at: now, summary: b"{}".to_vec() },
+            head: self.head(&state, now),
             operation: None,
         };
         self.store.append(append).await.map_err(|error: StoreError| told(&HubError::Store(error)))?;
@@ -191,15 +195,61 @@ impl Directory {
         Ok(events)
     }
 
+    fn head(&self, state: &User, now: Timestamp) -> HeadWrite {
+        let summary = self.seen.summary(state.id, |device| state.devices.get(device).is_some_and(PairedDevice::is_active));
+        HeadWrite { epoch: 0, active: false, wake_at: None, updated_at: now, summary }
+    }
+
+    /// A sign of life of a device's. It is written down now and then, not each time.
+    pub(crate) fn hear(self: &Arc<Self>, who: Identity) {
+        if self.seen.hear(who.user_id, who.device_id, self.clock.now()) {
+            self.keep_seen(who.user_id);
+        }
+    }
+
+    /// Writes down when a user's devices were last heard, beside what goes on. Outside a runtime, which is being torn down then, nothing
+    /// can be written any more.
+    fn keep_seen(self: &Arc<Self>, user: UserId) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let directory = Arc::clone(self);
+        runtime.spawn(async move {
+            if let Err(error) = directory.write_seen(user).await {
+                // Of little weight: a store that can't go on says so itself, and one that is closed has been told before.
+                tracing::debug!(%error, "when devices were last heard isn't written down");
+            }
+        });
+    }
+
+    /// Writes down when each device was last heard, at a stop of the hub.
+    pub(crate) async fn keep_all_seen(&self) {
+        for (user, _) in self.users() {
+            if let Err(error) = self.write_seen(user).await {
+                tracing::debug!(%error, "when devices were last heard isn't written down");
+            }
+        }
+    }
+
+    async fn write_seen(&self, user: UserId) -> Result<(), StoreError> {
+        let _writing = self.writing.lock().await;
+        let Some(state) = self.read().users.get(&user).map(|entry| entry.user.clone()) else { return Ok(()) };
+        let append = Append {
+            stream: StreamId { kind: StreamKind::User, id: user.0 },
+            user,
+            expected_seq: state.seq,
+            fence: self.store.incarnation(),
+            rows: Vec::new(),
+            head: self.head(&state, self.clock.now()),
+            operation: None,
+        };
+        self.store.append(append).await.map(|_| ())
+    }
+
     /// A connection of a device opens; `false` when the device was revoked meanwhile. Asked under the lock that a revocation takes, so
     /// that a connection is either refused here or closed there.
     pub(crate) fn attach(&self, who: Identity, link: Connected) -> bool {
         let mut known = self.write();
-        let active = known
-            .users
-            .get(&who.user_id)
-            .and_then(|entry| entry.user.devices.get(&who.device_id))
-            .is_some_and(baton_core::user::PairedDevice::is_active);
+        let active =
+            known.users.get(&who.user_id).and_then(|entry| entry.user.devices.get(&who.device_id)).is_some_and(PairedDevice::is_active);
         if !active {
             return false;
         }
@@ -215,7 +265,8 @@ impl Directory {
     }
 
     /// A connection ends; returns whether it was the device's last.
-    pub(crate) fn detach(&self, who: Identity, link: u64) -> bool {
+    pub(crate) fn detach(self: &Arc<Self>, who: Identity, link: u64) -> bool {
+        self.seen.hear(who.user_id, who.device_id, self.clock.now());
         let mut known = self.write();
         let last = match known.links.get_mut(&who.device_id) {
             None => true,
@@ -230,6 +281,7 @@ impl Directory {
         known.refresh(who.user_id);
         drop(known);
         if last {
+            self.keep_seen(who.user_id);
             self.notify(who.user_id, Changed::Devices);
         }
         last
@@ -299,7 +351,7 @@ impl Known {
         entry.around = Arc::new(Surroundings { online, devices, offers, workspaces, rules: entry.user.rules.clone() });
     }
 
-    fn view(&self, record: &DeviceRecord, own: DeviceId) -> DeviceView {
+    fn view(&self, record: &DeviceRecord, own: DeviceId, last_seen_at: Option<Timestamp>) -> DeviceView {
         DeviceView {
             device_id: record.device_id,
             name: record.name.clone(),
@@ -307,6 +359,7 @@ impl Known {
             trust: record.trust,
             online: self.links.contains_key(&record.device_id),
             paired_at: record.paired_at,
+            last_seen_at,
             revoked_at: record.revoked_at,
             own: record.device_id == own,
             workspaces: record.workspaces.clone(),

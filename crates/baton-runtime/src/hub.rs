@@ -270,6 +270,7 @@ impl Hub {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        self.shared.directory.keep_all_seen().await;
         if let Err(error) = self.shared.store.close().await {
             tracing::warn!(%error, "the store did not close cleanly");
         }
@@ -292,7 +293,9 @@ impl Hub {
     }
 
     pub fn authenticate(&self, token: &str) -> Option<Identity> {
-        self.shared.directory.identify(token)
+        let who = self.shared.directory.identify(token)?;
+        self.shared.directory.hear(who);
+        Some(who)
     }
 
     /// Word that a user's list of devices or sessions has changed. A receiver that lags reads the lists again.

@@ -23,6 +23,7 @@ mod secret;
 mod spending;
 mod subscription;
 mod take_up;
+mod seen;
 mod tools;
 mod uploads;
 mod workspaces;

@@ -206,6 +206,7 @@ impl Link {
     pub async fn receive(&mut self, frame: ClientFrame) -> Result<(), ErrorBody> {
         let device = self.who.device_id;
         match frame {
+        self.shared.directory.hear(self.who);
             ClientFrame::Hello { .. } => return Err(ErrorBody::invalid("`hello` is the first frame only.")),
             ClientFrame::Subscribe { session_id, after } => self.subscribe(session_id, after).await,
             ClientFrame::Unsubscribe { session_id } => {

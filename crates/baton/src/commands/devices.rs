@@ -3,29 +3,16 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::profile;
 use baton_client::Http;
-use baton_proto::{DeviceId, DevicePatch, Trust};
+use baton_proto::{DeviceId, DevicePatch, Timestamp, Trust};
 use serde_json::json;
 
 pub(crate) async fn run(args: Devices, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let http = profile::load(profile)?.http()?;
     match args.action {
         None => list(&http, out).await?,
-        Some(DevicesAction::Approve { code, trust }) => {
-            let asking = http.preview_pairing(&code).await?;
-            http.approve_pairing(&code, trust.into()).await?;
-            let kind = format!("{:?}", asking.client_type).to_lowercase();
-            out.say(
-                &json!({"event": "approved", "name": asking.name, "client_type": asking.client_type}),
-                &format!("'{}' ({kind}) is let in.", asking.name),
-            );
-        }
-        Some(DevicesAction::Invite { trust }) => {
-            let invitation = http.invite(trust.into()).await?;
-            out.say(
-                &json!({"event": "invitation", "url": invitation.url, "expires_at": invitation.expires_at}),
-                &format!("Open this on the new device within five minutes; it works once:\n{}", invitation.url),
-            );
-        }
+        Some(DevicesAction::Approve { code, number, trust }) => admit::by_code(&http, &code, number, trust.into(), out).await?,
+        Some(DevicesAction::Invite { trust }) => admit::invite(&http, trust.into(), out).await?,
+        Some(DevicesAction::Confirm { number, refuse }) => admit::confirm(&http, number.as_deref(), refuse, out).await?,
         Some(DevicesAction::Revoke { id }) => {
             let id = find(&http, &id).await?;
             http.revoke_device(id).await?;
@@ -63,7 +50,11 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
         let kind = format!("{:?}", device.client_type).to_lowercase();
         let trust = format!("{:?}", device.trust).to_lowercase();
         let own = if device.own { "  (this one)" } else { "" };
-        let online = if device.online { "online" } else { "offline" };
+        let online = match (device.online, device.last_seen_at) {
+            (true, _) => "online".to_owned(),
+            (false, Some(seen)) => format!("offline since {}", minute(seen)),
+            (false, None) => "offline".to_owned(),
+        };
         out.say(&value, &format!("{}  {kind:<7} {trust:<9} {online:<8} {}{own}", device.device_id, device.name));
         for workspace in &device.workspaces {
             out.say(&serde_json::Value::Null, &format!("    workspace {}", workspace.baseline.path));
@@ -73,6 +64,12 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
 }
 
 /// A device by its id, by the end of it, or by its name where that is unique.
+/// A time to the minute, in UTC.
+fn minute(at: Timestamp) -> String {
+    let whole = at.to_string();
+    format!("{} {} UTC", whole.get(..10).unwrap_or_default(), whole.get(11..16).unwrap_or_default())
+}
+
 pub(crate) async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
     if let Ok(id) = named.parse() {
         return Ok(id);
