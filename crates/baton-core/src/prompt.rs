@@ -8,7 +8,7 @@ use crate::machine::Task;
 use crate::session::Session;
 use crate::words::excerpt;
 use baton_proto::{
-    Attachment, CallId, CalledTool, MessageId, ModelImage, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus,
+    Attachment, CallId, CalledTool, IMAGE_TYPES, MessageId, ModelImage, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StepStatus,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,6 @@ const OLD_WIDTHS: [usize; 2] = [OLD_RESULT_BYTES, 400];
 const USER_BYTES: usize = 48 * 1024;
 /// Images that go with a request, the latest of the dialogue.
 const SENT_IMAGES: usize = 6;
-/// What models take as images.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Events of dialogue that are worth reading back for a request.
 pub const DIALOGUE_EVENTS: u32 = 200;
 

@@ -2,12 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use baton_proto::ModelImage;
+use baton_proto::{IMAGE_TYPES, MAX_IMAGE_BYTES, ModelImage};
 use serde_json::{Value, json};
-
-/// Of one image; beyond that Anthropic refuses the request, which would then be refused for ever.
-pub(crate) const MAX_IMAGE_BYTES: usize = 3_900_000;
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Whether the model is shown images, or told of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,3 +40,8 @@ pub const MAX_ITERATIONS: u32 = 25;
 pub const MAX_REPEATS: u32 = 3;
 /// A pairing code and an invitation live this long, in seconds (S4).
 pub const PAIRING_S: u64 = 300;
+/// What models see as images.
+pub const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// An image that is shown to a model has at most this many bytes: Anthropic's API takes 5 MB of base64
+/// (docs.anthropic.com, "Vision", limits).
+pub const MAX_IMAGE_BYTES: usize = 3_750_000;

@@ -3,15 +3,11 @@
 use crate::error::{HubError, told};
 use crate::hub::Shared;
 use baton_core::{MAX_ATTACHMENTS, MAX_CALLS, ModelOutcome, Session, part_of, wanted_blob};
-use baton_proto::{Digest, ErrorBody, ErrorCode, Intent, ModelImage, ModelMessage, ModelRequest, Operation, UserId};
+use baton_proto::{Digest, ErrorBody, ErrorCode, Intent, MAX_IMAGE_BYTES, ModelImage, ModelMessage, ModelRequest, Operation, UserId};
 use baton_store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-
-/// Bytes of one image that are sent to a model. Anthropic's API takes 5 MB of base64, which is 3.75 MB of an image
-/// (docs.anthropic.com, "Vision", limits).
-const MAX_IMAGE_BYTES: usize = 3_750_000;
 
 /// Sees that what a message names is there, and how large it is.
 pub(crate) async fn look_up(shared: &Shared, user: UserId, operation: &mut Operation) -> Result<(), ErrorBody> {
