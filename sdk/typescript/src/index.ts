@@ -7,6 +7,7 @@ export { Hub, HubError, type Introduction } from "./hub.ts";
 export { isShortened } from "./shortened.ts";
 export { uuidv7 } from "./id.ts";
 export { Outbox, isFinal, type EntryState, type OutboxEntry } from "./outbox.ts";
+export { Kept, type KeptList, type KeptView } from "./kept.ts";
 export { Overlay, type Delta, type Partial as PartialAnswer } from "./overlay.ts";
 export { SessionState, type EntityKind, type EntityOf, type Unfamiliar } from "./session_state.ts";
 export { GuardedStorage, MemoryStorage, openStorage, type Storage } from "./storage.ts";

@@ -2,6 +2,7 @@
  * What an end keeps of one session: entities by kind and id, and the cursor. The hub folds; this only replaces older
  * entities by newer ones and watches that no change is missed or taken twice.
  */
+import type { KeptView } from "./kept.ts";
 import { Overlay, type Delta } from "./overlay.ts";
 import {
   ENTITY_KINDS,
@@ -35,6 +36,8 @@ export class SessionState {
   /** Where the timeline goes on backwards; `null` at its beginning. */
   historyBefore: number | null = null;
   loaded = false;
+  /** When the hub last said what is here, while it comes from this device's own store; `null` once the hub has said it itself. */
+  keptAt: string | null = null;
   /** Why the hub can't show this session; `null` while it can. */
   trouble: ErrorBody | null = null;
   readonly overlay = new Overlay();
@@ -69,7 +72,8 @@ export class SessionState {
 
   applyView(view: SessionView): void {
     // A view that is older than the cursor is a hub that was restored from a backup: its word counts.
-    if (this.#resetting || view.seq < this.cursor || !this.loaded) {
+    // What was kept here may end before the view begins: then it would have a gap.
+    if (this.#resetting || view.seq < this.cursor || !this.loaded || this.keptAt !== null) {
       this.#entities.clear();
       this.#whole.clear();
       this.unfamiliar.length = 0;
@@ -82,6 +86,7 @@ export class SessionState {
     this.cursor = view.seq;
     this.changes += 1;
     this.loaded = true;
+    this.keptAt = null;
     this.trouble = null;
     this.revision += 1;
   }
@@ -91,6 +96,7 @@ export class SessionState {
     if (this.#resetting || change.seq <= this.cursor) return "repeated";
     if (change.seq !== this.cursor + 1) return "gap";
     this.cursor = change.seq;
+    this.keptAt = null;
     if (!SESSION_EVENT_TYPES.includes(change.event.type)) this.unfamiliar.push({ seq: change.seq, name: change.event.type });
     for (const entity of change.upserts) this.#upsert(entity, change.seq);
     this.changes += 1;
@@ -152,6 +158,32 @@ export class SessionState {
     const oldest = entries[keep - 1]?.created_seq ?? 0;
     for (const turn of this.all("turn")) if (turn.ended_at && turn.version < oldest) this.#entities.get("turn")?.delete(turn.id);
     while (this.unfamiliar[0] && this.unfamiliar[0].seq < oldest) this.unfamiliar.shift();
+    this.changes += 1;
+    this.revision += 1;
+  }
+
+  /** What this device keeps for a time without the hub: how things stand, and the latest `most` entries. */
+  kept(most: number, at: string): KeptView {
+    const entries = TIMELINE.flatMap((kind) => this.all(kind)).sort((a, b) => b.created_seq - a.created_seq);
+    const left = entries.slice(most).filter((entity) => !isOpen(entity));
+    const gone = new Set<EntityView>(left);
+    const newest = left.reduce((last, entity) => Math.max(last, entity.version), 0);
+    return {
+      at,
+      seq: this.cursor,
+      entities: [...this.#entities.values()].flatMap((kind) => [...kind.values()]).filter((entity) => !gone.has(entity)),
+      historyBefore: newest === 0 ? this.historyBefore : Math.max(newest + 1, this.historyBefore ?? 0),
+    };
+  }
+
+  /** Shows what was kept, until the hub says how it is. */
+  applyKept(kept: KeptView): void {
+    if (this.loaded) return;
+    for (const entity of kept.entities) this.#upsert(entity, kept.seq);
+    this.cursor = kept.seq;
+    this.historyBefore = kept.historyBefore;
+    this.loaded = true;
+    this.keptAt = kept.at;
     this.changes += 1;
     this.revision += 1;
   }
