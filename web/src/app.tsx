@@ -51,6 +51,12 @@ export function App({ arrival }: { arrival: Arrival }) {
       setPhase({ at: paired ? "ready" : "pairing" });
       return paired;
     } catch (error) {
+      // Paired before, it shows what it last knew, as what it is, until the hub is there.
+      if (client.remembers) {
+        client.connect();
+        setPhase({ at: "ready" });
+        return true;
+      }
       setPhase({ at: "unreachable", error: error instanceof HubError ? error : new HubError("unreachable", String(error), "", 0) });
       return true;
     }

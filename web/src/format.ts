@@ -21,6 +21,14 @@ export function clock(at: string, language: Language): string {
   return Number.isNaN(date.getTime()) ? "" : date.toLocaleTimeString(tagOf(language), { hour: "2-digit", minute: "2-digit" });
 }
 
+/** The time, with its day unless that is today. */
+export function asOf(at: string, language: Language, now: number = Date.now()): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return "";
+  if (date.toDateString() === new Date(now).toDateString()) return clock(at, language);
+  return date.toLocaleString(tagOf(language), { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+}
+
 /** With seconds, for what ends within a minute. */
 export function exactClock(at: string, language: Language): string {
   const date = new Date(at);

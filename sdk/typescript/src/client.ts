@@ -5,6 +5,7 @@
 import { Connection, type ConnectionState, type OpenSocket } from "./connection.ts";
 import { Drafts } from "./drafts.ts";
 import { Hub, HubError } from "./hub.ts";
+import { Kept } from "./kept.ts";
 import { Outbox } from "./outbox.ts";
 import { SessionState } from "./session_state.ts";
 import { openStorage, type Storage } from "./storage.ts";
@@ -53,6 +54,9 @@ const AGAIN_MS = 3_000;
 
 const REFRESH_AGAIN_MS = 1_500;
 
+/** What changes is written down for a time without the hub once it has been still for so long. */
+const KEEP_MS = 800;
+
 export class BatonClient {
   readonly hub: Hub;
   readonly outbox: Outbox;
@@ -70,6 +74,8 @@ export class BatonClient {
   trouble: HubError | null = null;
   /** Grows with every visible change. */
   revision = 0;
+  /** Whether this device has been paired and keeps what it last knew, so that it can be shown without the hub. */
+  remembers = false;
   #options: ClientOptions;
   #storage: Storage;
   #link: Connection;
@@ -85,11 +91,15 @@ export class BatonClient {
   #refreshTimers = new Map<() => Promise<void>, ReturnType<typeof setTimeout>>();
   #listing: Promise<void> | null = null;
   #listAgain = false;
+  #kept: Kept;
+  /** When the hub was last heard, as time in milliseconds. */
+  #heard = 0;
+  #keepTimers = new Map<SessionId | "list", ReturnType<typeof setTimeout>>();
 
   static async start(options: ClientOptions): Promise<BatonClient> {
     const storage = options.storage ?? (await openStorage());
     const client = new BatonClient(options, storage, options.tabs ?? openTabs());
-    await Promise.all([client.outbox.load(), client.drafts.load()]);
+    await Promise.all([client.outbox.load(), client.drafts.load(), client.#remember()]);
     return client;
   }
 
@@ -97,6 +107,7 @@ export class BatonClient {
     this.#options = options;
     this.#storage = storage;
     this.hub = new Hub(options.base, options.fetch);
+    this.#kept = new Kept(storage);
     this.outbox = new Outbox(storage, tabs);
     this.drafts = new Drafts(storage, tabs);
     tabs.listen((message) => {
@@ -127,14 +138,25 @@ export class BatonClient {
     return this.#storage.durable;
   }
 
+  /** While there is no link: when the hub was last heard, so that nothing older is taken for how things are. */
+  get asOf(): string | null {
+    return this.connection === "live" || this.#heard === 0 ? null : new Date(this.#heard).toISOString();
+  }
+
   /** Whether this device is paired with the hub. Throws when the hub can't be reached. */
   async paired(): Promise<boolean> {
     try {
       this.info = await this.hub.info();
+      this.#heard = Date.now();
+      this.#kept.open();
       await this.refreshDevices();
       return true;
     } catch (error) {
-      if (error instanceof HubError && error.code === "unauthenticated") return false;
+      if (error instanceof HubError && error.code === "unauthenticated") {
+        // Revoked while it was away: what it kept is no longer its own.
+        if (this.remembers) await this.purge();
+        return false;
+      }
       throw error;
     }
   }
@@ -149,6 +171,7 @@ export class BatonClient {
     this.#againTimer = undefined;
     for (const timer of this.#refreshTimers.values()) clearTimeout(timer);
     this.#refreshTimers.clear();
+    this.#keepNow();
   }
   wake(): void {
     this.#link.wake();
@@ -171,7 +194,10 @@ export class BatonClient {
   follow(sessionId: SessionId): () => void {
     const followers = this.#followed.get(sessionId) ?? 0;
     this.#followed.set(sessionId, followers + 1);
-    if (followers === 0) this.#subscribeTo(sessionId);
+    if (followers === 0) {
+      this.#subscribeTo(sessionId);
+      void this.#recall(sessionId);
+    }
     let ended = false;
     return () => {
       if (ended) return;
@@ -291,6 +317,11 @@ export class BatonClient {
 
   /** Everything that this device keeps of the user's, gone: after a revocation, or on the user's word. */
   async purge(): Promise<void> {
+    this.#kept.close();
+    for (const timer of this.#keepTimers.values()) clearTimeout(timer);
+    this.#keepTimers.clear();
+    this.remembers = false;
+    this.#heard = 0;
     this.#states.clear();
     for (const timer of this.#offerTimers.values()) clearTimeout(timer);
     this.#offerTimers.clear();
@@ -347,8 +378,11 @@ export class BatonClient {
   }
 
   #receive(frame: HubFrame): void {
+    this.#heard = Date.now();
     switch (frame.type) {
       case "welcome":
+        // What came after their cursors follows at once.
+        for (const id of this.#resumed) this.state(id).keptAt = null;
         this.welcome = frame;
         this.info = frame.hub;
         this.#resubscribing.clear();
@@ -360,6 +394,7 @@ export class BatonClient {
       case "view":
         this.#resubscribing.delete(frame.session_id);
         this.state(frame.session_id).applyView(frame);
+        this.#keepSoon(frame.session_id);
         break;
       case "reset":
         this.state(frame.session_id).reset();
@@ -369,6 +404,7 @@ export class BatonClient {
         if (result === "gap") this.#resubscribe(frame.session_id);
         if (result === "applied") this.#resubscribing.delete(frame.session_id);
         if (result === "applied") this.#settleOffers(frame.session_id);
+        if (result === "applied") this.#keepSoon(frame.session_id);
         break;
       }
       case "delta": {
@@ -392,7 +428,10 @@ export class BatonClient {
       case "error": {
         const state = frame.session_id == null ? undefined : this.#states.get(frame.session_id);
         // A session that never came can't be shown: that is said where it would stand.
-        if (state && !state.loaded) state.trouble = frame.error;
+        if (state && (!state.loaded || state.keptAt !== null)) {
+          state.trouble = frame.error;
+          void this.#kept.forget(state.id).catch(() => undefined);
+        }
         else this.trouble = HubError.of(frame.error);
         break;
       }
@@ -447,6 +486,7 @@ export class BatonClient {
   #linkBecame(state: ConnectionState): void {
     this.connection = state;
     if (state !== "live") this.outbox.connectionLost();
+    if (state !== "live" && state !== "signed_out") this.#keepNow();
     if (state === "signed_out") void this.purge();
     this.#changed();
   }
@@ -461,9 +501,53 @@ export class BatonClient {
     this.#refreshTimers.set(work, timer);
   }
 
+  /** What this device last knew, until the hub says how it is. */
+  async #remember(): Promise<void> {
+    const list = await this.#kept.load().catch(() => null);
+    if (!list) return;
+    this.sessions = list.sessions;
+    this.sessionsBefore = list.before;
+    this.devices = list.devices;
+    this.info = list.info;
+    this.#heard = Date.parse(list.at) || 0;
+    this.remembers = true;
+  }
+
+  async #recall(sessionId: SessionId): Promise<void> {
+    if (this.state(sessionId).loaded) return;
+    const kept = await this.#kept.view(sessionId).catch(() => null);
+    const state = this.state(sessionId);
+    if (!kept || state.loaded || state.trouble) return;
+    state.applyKept(kept);
+    this.#changed();
+  }
+
+  #keepSoon(what: SessionId | "list"): void {
+    if (this.#keepTimers.has(what)) return;
+    this.#keepTimers.set(what, setTimeout(() => this.#keep(what), KEEP_MS));
+  }
+  #keepNow(): void {
+    for (const what of [...this.#keepTimers.keys()]) this.#keep(what);
+  }
+  #keep(what: SessionId | "list"): void {
+    clearTimeout(this.#keepTimers.get(what));
+    this.#keepTimers.delete(what);
+    const at = new Date(this.#heard || Date.now()).toISOString();
+    if (what === "list") {
+      if (!this.sessions) return;
+      this.remembers = true;
+      void this.#kept.keepList({ at, sessions: this.sessions, before: this.sessionsBefore, devices: this.devices, info: this.info }).catch(() => undefined);
+      return;
+    }
+    const state = this.#states.get(what);
+    if (state?.loaded && state.keptAt === null) void this.#kept.keepView(what, (most) => state.kept(most, at)).catch(() => undefined);
+  }
+
   async #quietly(work: () => Promise<void>, again: () => Promise<void>): Promise<void> {
     try {
       await work();
+      this.#heard = Date.now();
+      this.#keepSoon("list");
       this.#changed();
     } catch (error) {
       if (error instanceof HubError && (error.code === "unreachable" || error.status >= 500)) this.#again(again);

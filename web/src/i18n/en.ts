@@ -380,6 +380,11 @@ export const en = {
   kept_note: "Noted",
   kept_finish_task: "Task finished",
 
+  as_of_offline: "Offline, as of {time}.",
+  as_of_reconnecting: "No connection, as of {time}.",
+  as_of_text: "What you send waits here and goes out once.",
+  last_summary: "Last changed {time}. The conversation isn’t kept on this device; it is there again with the connection.",
+
   error_generic: "That didn't work",
 } as const;
 

@@ -382,5 +382,10 @@ export const zh: Words = {
   kept_note: "已记下",
   kept_finish_task: "任务完成",
 
+  as_of_offline: "离线，内容截至 {time}。",
+  as_of_reconnecting: "连接中断，内容截至 {time}。",
+  as_of_text: "你发送的内容先留在这里，恢复后只发送一次。",
+  last_summary: "最近变更：{time}。这台设备没有保存对话内容；连接恢复后即可看到。",
+
   error_generic: "未能完成",
 };

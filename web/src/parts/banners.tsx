@@ -2,6 +2,7 @@
 import { makeVisible, type SessionState } from "@baton/sdk";
 import { useEffect, useState } from "react";
 import { findDevice, useClient, useWords } from "../context.tsx";
+import { asOf } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { ContinueHere, ContinueOn, useTransferWords } from "./handoff.tsx";
 import { Icon } from "./icons.tsx";
@@ -19,12 +20,17 @@ export function ConnectionDot() {
 
 export function LinkBanner() {
   const client = useClient();
-  const { t } = useWords();
-  if (client.connection !== "reconnecting" && client.connection !== "offline") return null;
+  const { t, language } = useWords();
+  const { connection, asOf: at } = client;
+  // A page that has just been opened connects in a moment; what it shows meanwhile is what it kept.
+  if (connection !== "reconnecting" && connection !== "offline") return null;
   return (
-    <div className="banner" data-tone="warn" role="status">
+    <div className="banner" data-tone="warn" data-testid="link-banner" data-as-of={at ?? ""} role="status">
       <span className="pulse" aria-hidden="true" />
-      <p>{t(`link_${client.connection}_text`)}</p>
+      <p>
+        {at && <strong>{t(connection === "offline" ? "as_of_offline" : "as_of_reconnecting", { time: asOf(at, language) })}</strong>}{" "}
+        {t(at ? "as_of_text" : `link_${connection}_text`)}
+      </p>
       <button type="button" className="quiet-button" onClick={() => client.wake()}>{t("try_again")}</button>
     </div>
   );

@@ -350,7 +350,8 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
             );
           })}
           {answering.map(([id, partial]: [string, PartialAnswer]) => <Answering key={id} partial={partial} />)}
-          {activity && (
+          {/* Without a link nobody knows what is under way. */}
+          {activity && client.connection === "live" && (
             <p className="activity" data-testid="activity" data-activity={activity}>
               <span className="pulse" aria-hidden="true" />
               {activity === "awaiting_workspace" && behind ? t("activity_behind", { title: behind }) : t(`activity_${activity}` as Key)}

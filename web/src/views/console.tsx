@@ -36,7 +36,7 @@ export function Console({ pairing }: { pairing: string | null }) {
   }, [waiting, title]);
 
   return (
-    <div className="console" data-view={route.at} data-board={board}>
+    <div className="console" data-view={route.at} data-board={board} data-stale={client.connection !== "live"}>
       {(twoRooms || route.at === "home") && <div className="side">
         <header className="bar">
           <Mark />

@@ -1,5 +1,5 @@
 /** One session, live: where it works, what the plan is, what was said and done, and where the user goes on. */
-import { makeVisible, type Attachment, type Delivery, type SessionId, type SessionState, type TaskEntity } from "@baton/sdk";
+import { makeVisible, type Attachment, type Delivery, type SessionId, type SessionState, type SessionSummary, type TaskEntity } from "@baton/sdk";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { SessionContext, useClient, useDiffRoom, usePlanRoom, useTwoRooms, useWords } from "../context.tsx";
 import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
@@ -13,8 +13,10 @@ import { Beside, PlanOnTop } from "../parts/plan.tsx";
 import { Timeline, type TimelineHandle } from "../parts/timeline.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { WorkspaceBar } from "../parts/workspace_bar.tsx";
+import { asOf } from "../format.ts";
 import { currentTask } from "../rest.ts";
 import { toHome } from "../route.ts";
+import { standingOf } from "../sessions.ts";
 
 export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; elsewhere?: ReactNode }) {
   const client = useClient();
@@ -79,7 +81,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
                 state={state}
                 loadOlder={() => client.loadHistory(sessionId)}
                 onCardInView={setCardInView}
-                top={<>{!twoRooms && <ModelBanner />}{!state.loaded && <Loading />}</>}
+                top={<>{!twoRooms && <ModelBanner />}{!state.loaded && (client.connection === "live" || client.connection === "connecting" || !listed ? <Loading /> : <LastSummary session={listed} />)}</>}
               >
                 <Outgoing sessionId={sessionId} />
               </Timeline>
@@ -128,6 +130,21 @@ function Unshown({ state, onAgain }: { state: SessionState; onAgain: () => void 
         <button type="button" className="primary" onClick={onAgain}>{t("try_again")}</button>
         <a className="button" href={toHome}>{t("back")}</a>
       </div>
+    </section>
+  );
+}
+
+/** Without a link, of a session that wasn't opened here lately: what the list last said of it. */
+function LastSummary({ session }: { session: SessionSummary }) {
+  const { t, language } = useWords();
+  return (
+    <section className="card" data-testid="last-summary">
+      <p>
+        <strong>{t(`standing_${standingOf(session)}`)}</strong>
+        {session.line && <> · {makeVisible(session.line)}</>}
+      </p>
+      {session.progress > 0 && <progress max={100} value={session.progress} aria-label={`${session.progress} %`} />}
+      <p className="quiet small">{t("last_summary", { time: asOf(session.updated_at, language) })}</p>
     </section>
   );
 }
