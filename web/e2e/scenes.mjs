@@ -5,6 +5,8 @@ const call = (name, args) => ({ name, arguments: args });
 export const HEREDOC = ["cat > notes.txt <<'END'", ...Array.from({ length: 500 }, (_, n) => `line ${n + 1} of the notes`), "END"].join("\n");
 export const LONG_LINE = `echo ${"0123456789".repeat(1000)}`;
 export const HIDDEN = "echo pay\u202e0001 \u200bfriend\rrm -rf /";
+/** 10,000 lines, a line of a megabyte, a file that isn't text, and names that deceive: right to left, and of no width. */
+export const GREAT = ["seq 10000 > many.txt", "head -c 1000000 /dev/zero | tr '\\0' x > line.txt", "head -c 4000 /dev/zero > data.bin", "echo one > 'pay\u202etxt.exe'", "echo two > 'pay\u200bment.txt'"].join("; ");
 export const STREAM = Array.from({ length: 40 }, (_, n) => `Paragraph ${n + 1} of a long answer that goes on while you read it.`).join("\n\n");
 export const ANSWER = `The button is **round** now, and its contrast is good enough in the dark.
 
@@ -58,6 +60,9 @@ export const SCRIPT = [
   say("Take your time", 0, { thinking: "Slowly, then.", calls: [call("run_command", { argv: ["sh", "-c", "sleep 60"] })] }),
   say("Add a line", 0, { calls: [call("write_file", { path: "added.txt", content: "one\n" }), call("run_command", { argv: ["sh", "-c", "echo two >> added.txt"] })] }),
   say("Add a line", 2, { text: "It is added." }),
+  say("Change a great deal", 0, { calls: [call("run_command", { argv: ["sh", "-c", GREAT] })] }),
+  say("Change a great deal", 1, { text: "That was a great deal." }),
+  say("About the changes", 0, { text: "I have read your comments." }),
   say("Count the lines", 0, { calls: [call("run_command", { argv: ["touch", "lines.txt"] })] }),
   say("Two things", 0, { calls: [call("run_command", { argv: ["sh", "-c", "echo first >> report.txt"] }), call("run_command", { argv: ["sh", "-c", "echo second >> report.txt"] })] }),
   say("Two things", 2, { text: "Both are settled." }),

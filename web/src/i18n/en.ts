@@ -385,6 +385,17 @@ export const en = {
   as_of_text: "What you send waits here and goes out once.",
   last_summary: "Last changed {time}. The conversation isn’t kept on this device; it is there again with the connection.",
 
+  comments_lead: "About the changes:",
+  comment_at: "{path}, line {line}",
+  comment_at_old: "{path}, line {line} as it was before",
+  comment_on: "Comment on line {line}",
+  comment_on_old: "Comment on line {line} as it was before",
+  comment_placeholder: "What about this line?",
+  comment_remove: "Remove the comment",
+  comments_count: "Comments: {count}",
+  comments_send: "Send as one message",
+  comments_too_long: "More than a message may hold: shorten some, or send fewer.",
+
   error_generic: "That didn't work",
 } as const;
 

@@ -387,5 +387,16 @@ export const zh: Words = {
   as_of_text: "你发送的内容先留在这里，恢复后只发送一次。",
   last_summary: "最近变更：{time}。这台设备没有保存对话内容；连接恢复后即可看到。",
 
+  comments_lead: "关于这些修改：",
+  comment_at: "{path}，第 {line} 行",
+  comment_at_old: "{path}，修改前第 {line} 行",
+  comment_on: "评论第 {line} 行",
+  comment_on_old: "评论修改前第 {line} 行",
+  comment_placeholder: "关于这一行……",
+  comment_remove: "删除这条评论",
+  comments_count: "{count} 条评论",
+  comments_send: "作为一条消息发送",
+  comments_too_long: "超过一条消息的上限：请缩短或分次发送。",
+
   error_generic: "未能完成",
 };

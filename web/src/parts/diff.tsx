@@ -1,8 +1,11 @@
 /** What a task has changed in the workspace: all files in one scroll, and the way to take it back. */
 import { makeVisible, type FileDiff, type HubError, type TaskEntity, type WorkspaceDiff } from "@baton/sdk";
 import { useEffect, useRef, useState } from "react";
+import { keepComments, messageOf, useComments } from "../comments.ts";
 import { useClient, useWords } from "../context.tsx";
+import { bytesOf } from "../files.ts";
 import type { Key } from "../i18n/index.ts";
+import { DiffText } from "./diff_text.tsx";
 import { Icon } from "./icons.tsx";
 import { asHubError, Trouble } from "./trouble.tsx";
 
@@ -87,7 +90,7 @@ function DiffBody({ sessionId, task, changes, onClose }: DiffProps) {
   return (
     <div className="diff" data-testid="diff" data-state="shown">
       {diff.files.length === 0 && <p className="quiet">{t((diff.undone ?? []).length > 0 ? "diff_undone" : "diff_none")}</p>}
-      {diff.files.map((file) => <File key={file.path} file={file} />)}
+      {diff.files.map((file) => <File key={file.path} sessionId={sessionId} file={file} />)}
       {(diff.files_left_out ?? 0) > 0 && <p className="quiet small">{t("diff_files_left_out", { count: diff.files_left_out ?? 0 })}</p>}
       {unrecorded.length > 0 && (
         <section>
@@ -97,12 +100,13 @@ function DiffBody({ sessionId, task, changes, onClose }: DiffProps) {
           </ul>
         </section>
       )}
+      <Comments sessionId={sessionId} onSent={onClose} />
       {diff.files.length > 0 && <Undo diff={diff} task={task} onDone={onClose} />}
     </div>
   );
 }
 
-function File({ file }: { file: FileDiff }) {
+function File({ sessionId, file }: { sessionId: string; file: FileDiff }) {
   const { t } = useWords();
   const notes = [
     file.binary ? t("diff_binary") : "",
@@ -121,19 +125,38 @@ function File({ file }: { file: FileDiff }) {
         <Icon name="chevron" className="turns" />
       </summary>
       {notes.length > 0 && <p className="diff-note quiet small" data-warn={file.changed_since ?? false}>{notes.join(" · ")}</p>}
-      {file.diff && <pre className="diff-text" tabIndex={0} aria-label={makeVisible(file.path)}><Lines text={file.diff} /></pre>}
+      {file.diff && <DiffText sessionId={sessionId} path={file.path} diff={file.diff} />}
       {(file.lines_left_out ?? 0) > 0 && <p className="diff-note quiet small">{t("diff_lines_left_out", { count: file.lines_left_out ?? 0 })}</p>}
     </details>
   );
 }
 
-/** The names above the hunks stand in the file's own heading. */
-function Lines({ text }: { text: string }) {
-  const lines = makeVisible(text.replace(/\n$/, "")).split("\n");
-  const from = lines[0]?.startsWith("--- ") && lines[1]?.startsWith("+++ ") ? 2 : 0;
-  return lines.slice(from).map((line, index) => (
-    <span key={index} className="diff-line" data-kind={line.startsWith("@@") ? "head" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "same"}>{line}{"\n"}</span>
-  ));
+/** What was said about lines, as one message. */
+function Comments({ sessionId, onSent }: { sessionId: string; onSent: () => void }) {
+  const client = useClient();
+  const { t } = useWords();
+  const [busy, setBusy] = useState(false);
+  const said = useComments(client, sessionId).filter((one) => one.text.trim() !== "");
+  if (said.length === 0) return null;
+  const text = messageOf(said, t);
+  const most = client.welcome?.limits.max_text_bytes ?? Infinity;
+  const tooLong = bytesOf(text) > most;
+  async function send() {
+    setBusy(true);
+    try {
+      await client.ask({ intent: "say", payload: { text, delivery: "steer" } }, sessionId);
+      keepComments(client, sessionId, []);
+      onSent();
+    } finally {
+      setBusy(false);
+    }
+  }
+  return (
+    <div className="comments-bar" data-testid="comments">
+      <p>{tooLong ? t("comments_too_long") : t("comments_count", { count: said.length })}</p>
+      <button type="button" className="primary" data-testid="comments-send" disabled={busy || tooLong} onClick={() => void send()}>{t("comments_send")}</button>
+    </div>
+  );
 }
 
 /** Said like any command, so that it goes the way of every effect: all of a task, or of one of its steps, or nothing. */
