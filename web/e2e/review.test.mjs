@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { test } from "node:test";
 import { until } from "./hub.mjs";
 import { PHONE, at, card, composer, desk, done, framesOf, hub, phone, rests, session, skip } from "./house.mjs";
+import { scroll } from "./scroll.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -91,23 +92,3 @@ test("10,000 lines, a line of a megabyte, a file that isn't text and names that 
   t.diagnostic(`scrolling: ${JSON.stringify(frames)}`);
   await done(page);
 });
-
-/** Scrolls from end to end over two seconds, and tells how the frames came. */
-export function scroll(page, selector) {
-  return page.locator(selector).last().evaluate(async (box) => {
-    const times = [];
-    let longest = 0;
-    new PerformanceObserver((list) => { for (const entry of list.getEntries()) longest = Math.max(longest, entry.duration); }).observe({ type: "longtask" });
-    const start = performance.now();
-    const height = box.scrollHeight - box.clientHeight;
-    for (;;) {
-      const now = await new Promise((next) => requestAnimationFrame(next));
-      times.push(now);
-      const part = (now - start) / 2_000;
-      box.scrollTop = height * Math.min(1, part);
-      if (part >= 1) break;
-    }
-    const gaps = times.slice(1).map((time, index) => time - times[index]).sort((a, b) => a - b);
-    return { frames: gaps.length, median_ms: Math.round(gaps[gaps.length >> 1]), p95_ms: Math.round(gaps[Math.floor(gaps.length * 0.95)]), longest_task_ms: Math.round(longest), pixels: height };
-  });
-}
