@@ -80,10 +80,14 @@ fn register(generator: &mut SchemaGenerator) {
         Invitation,
         InvitationRequest,
         InvitationClaim,
+        InvitationState,
+        InvitationView,
+        InvitationApproval,
         Rule,
         SessionImport,
         ExportHead,
         ExportEnd,
         WorkspaceDiff,
+        FoundPaths,
     );
 }

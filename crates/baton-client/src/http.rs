@@ -3,10 +3,10 @@
 use crate::lenient::{ReadChange, UnknownChange, read_change, read_error, read_reply, read_view};
 use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
-    AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, History, HubInfo, Invitation,
-    InvitationClaim, InvitationRequest, NewUser, Operation, PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest,
-    PairingStarted, PairingState, Reply, Rule, RuleId, SessionId, SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust,
-    UsageReport, WorkspaceDiff,
+    AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, FoundPaths, History, HubInfo,
+    Invitation, InvitationApproval, InvitationClaim, InvitationId, InvitationRequest, InvitationState, InvitationView, NewUser, Operation,
+    PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, Rule, RuleId, SessionId,
+    SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust, UsageReport, WorkspaceDiff,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -19,6 +19,8 @@ use std::time::Duration;
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often a new device asks what became of its request.
+const ASK_EVERY: Duration = Duration::from_millis(700);
 
 /// A hub as it is asked over HTTP.
 #[derive(Clone, Debug)]
@@ -58,13 +60,18 @@ impl Http {
     /// that the token reaches the named hub only.
     pub fn new(hub: HubUrl, token: Option<Token>) -> Result<Self, ClientError> {
         tls::choose_cryptography();
-        let client = Client::builder()
+        let unusable = |why: String| ClientError::Unreachable(format!("TLS can't be set up: {why}"));
+        let mut builder = Client::builder();
+        if let Some(config) = hub.authority().client_config().map_err(unusable)? {
+            builder = builder.tls_backend_preconfigured(config);
+        }
+        let client = builder
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(ANSWER_TIMEOUT)
             .build()
-            .map_err(|error| ClientError::Unreachable(format!("TLS can't be set up: {}", causes(&error))))?;
+            .map_err(|error| unusable(causes(&error)))?;
         Ok(Self { hub, token, client })
     }
 
@@ -105,6 +112,19 @@ impl Http {
         let named = [("task", task.map(|it| it.to_string())), ("step", step.map(str::to_owned)), ("call", call.map(|it| it.to_string()))];
         let query: Vec<_> = named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         self.get(&["sessions", &id.to_string(), "diff"], &query).await
+    }
+
+    /// `GET /v1/sessions/{id}/file`: a file of the session's workspace as its device shows it, at most 8 MiB.
+    pub async fn file(&self, id: SessionId, path: &str) -> Result<Vec<u8>, ClientError> {
+        let url = self.url(&["sessions", &id.to_string(), "file"], &[("path", path.to_owned())]);
+        self.answer(Method::GET, url, None::<&()>).await
+    }
+
+    /// `GET /v1/sessions/{id}/paths`: paths of the session's workspace that fit the beginning of one.
+    pub async fn paths(&self, id: SessionId, begun: &str, limit: Option<u32>) -> Result<FoundPaths, ClientError> {
+        let mut query = query(None, limit);
+        query.push(("q", begun.to_owned()));
+        self.get(&["sessions", &id.to_string(), "paths"], &query).await
     }
 
     /// `GET /v1/sessions/{id}/history`; `before` is the `before` of the page before, or a view's `history_before`.
@@ -194,9 +214,9 @@ impl Http {
         self.get(&["pairings", code], &[]).await
     }
 
-    /// `POST /v1/pairings/{code}/approve`, by a trusted device.
-    pub async fn approve_pairing(&self, code: &str, trust: Trust) -> Result<(), ClientError> {
-        self.send_for_nothing(Method::POST, &["pairings", code, "approve"], Some(&PairingApproval { trust })).await
+    /// `POST /v1/pairings/{code}/approve`, by a trusted device, with the number that the new one shows.
+    pub async fn approve_pairing(&self, code: &str, approval: &PairingApproval) -> Result<(), ClientError> {
+        self.send_for_nothing(Method::POST, &["pairings", code, "approve"], Some(approval)).await
     }
 
     /// `POST /v1/invitations`, by a trusted device.
@@ -204,9 +224,46 @@ impl Http {
         self.send(Method::POST, &["invitations"], &[], Some(&InvitationRequest { trust })).await
     }
 
-    /// `POST /v1/invitations/claim`, by whoever holds the link.
-    pub async fn claim_invitation(&self, claim: &InvitationClaim) -> Result<Credentials, ClientError> {
+    /// `POST /v1/invitations/claim`, by whoever holds the link. What has to be confirmed first is asked about by `claim_pairing`.
+    pub async fn open_invitation(&self, claim: &InvitationClaim) -> Result<InvitationState, ClientError> {
         self.send(Method::POST, &["invitations", "claim"], &[], Some(claim)).await
+    }
+
+    /// Opens a link, and waits until whoever made it has decided. For ends that have no screen; others show the number meanwhile.
+    pub async fn claim_invitation(&self, claim: &InvitationClaim) -> Result<Credentials, ClientError> {
+        let (pairing_id, secret) = match self.open_invitation(claim).await? {
+            InvitationState::Approved(credentials) => return Ok(credentials),
+            InvitationState::Asking { pairing_id, secret, .. } => (pairing_id, secret),
+        };
+        let claim = PairingClaim { secret, cookie: claim.cookie };
+        loop {
+            match self.claim_pairing(pairing_id, &claim).await {
+                Ok(PairingState::Approved(credentials)) => return Ok(credentials),
+                Ok(PairingState::Waiting { .. }) => {}
+                Err(error) if error.may_be_repeated() => {}
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// `GET /v1/invitations`: the links that this device made, and who asks to be let in by them.
+    pub async fn invitations(&self) -> Result<Vec<InvitationView>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct List {
+            invitations: Vec<InvitationView>,
+        }
+        self.get::<List>(&["invitations"], &[]).await.map(|list| list.invitations)
+    }
+
+    /// `POST /v1/invitations/{id}/approve`, by the device that made the link, with the number that the new one shows.
+    pub async fn approve_invitation(&self, id: InvitationId, approval: &InvitationApproval) -> Result<InvitationView, ClientError> {
+        self.send(Method::POST, &["invitations", &id.to_string(), "approve"], &[], Some(approval)).await
+    }
+
+    /// `POST /v1/invitations/{id}/refuse`.
+    pub async fn refuse_invitation(&self, id: InvitationId) -> Result<InvitationView, ClientError> {
+        self.send(Method::POST, &["invitations", &id.to_string(), "refuse"], &[], Some(&serde_json::json!({}))).await
     }
 
     /// `POST /v1/sessions/import`, of a file that was uploaded.
@@ -266,11 +323,10 @@ impl Http {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable(causes(&error.without_url()));
-        let mut response = request.send().await.map_err(unreachable)?;
+        let mut response = request.send().await.map_err(|error| unanswered(&error.without_url()))?;
         let status = response.status();
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error.without_url()))? {
             if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
                 return Err(ClientError::Protocol(format!("it is larger than {MAX_ANSWER_BYTES} bytes")));
             }
@@ -298,6 +354,12 @@ pub(crate) fn failure(status: StatusCode, body: &[u8]) -> ClientError {
         status if status.is_redirection() => ClientError::Protocol(format!("it redirects elsewhere (status {status})")),
         status => ClientError::Protocol(format!("it has status {status} without a reason")),
     }
+}
+
+/// Why there was no answer.
+pub(crate) fn unanswered(error: &(dyn std::error::Error + 'static)) -> ClientError {
+    let why = causes(error);
+    if tls::is_untrusted(error) { ClientError::Untrusted(why) } else { ClientError::Unreachable(why) }
 }
 
 /// An error with what caused it, since the causes are what says what to do.

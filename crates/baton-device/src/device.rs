@@ -10,7 +10,7 @@ use crate::link::{DeviceGreeting, Ended, Underway, Whole, fit, progress};
 use crate::tool::{CancelSignal, Tool, Toolbox, failed, refused};
 use baton_client::{Connection, ConnectionConfig, ConnectionHandle, Incoming, Timing, Token, UrlSource, Welcome};
 use baton_proto::{
-    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, Finding, HubFrame, Outcome, Prepared, RecordedChanges, Risk, SessionId,
+    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, FileShown, Finding, FoundPaths, HubFrame, Outcome, Prepared, RecordedChanges, Risk, SessionId,
     StateModified, ToolError,
 };
 use serde_json::Value;
@@ -177,6 +177,28 @@ impl Device {
                         None => RecordedChanges::default(),
                     };
                     ClientFrame::ChangesShown { question, changes: Box::new(changes) }
+                });
+                Ok(())
+            }
+            HubFrame::ShowFile { question, path, offset, digest } => {
+                let window = self.toolbox.window();
+                self.underway.answer(async move {
+                    let shown = match window {
+                        Some(window) => window.file(path, offset, digest).await,
+                        None => FileShown::Refused { error: no_workspace() },
+                    };
+                    ClientFrame::FileShown { question, shown }
+                });
+                Ok(())
+            }
+            HubFrame::FindPaths { question, query, limit } => {
+                let window = self.toolbox.window();
+                self.underway.answer(async move {
+                    let found = match window {
+                        Some(window) => window.paths(query, limit).await,
+                        None => FoundPaths::default(),
+                    };
+                    ClientFrame::PathsFound { question, found }
                 });
                 Ok(())
             }
@@ -371,7 +393,7 @@ async fn prepare(session_id: SessionId, call_id: CallId, tool: Result<Arc<dyn To
 }
 
 fn refusal(risk: Risk, error: ToolError) -> Prepared {
-    Prepared { risk, risk_reason: String::new(), digests: BTreeMap::new(), preview: String::new(), directory: None, refusal: Some(error) }
+    Prepared { risk, risk_reason: String::new(), risk_said: Vec::new(), digests: BTreeMap::new(), preview: String::new(), directory: None, refusal: Some(error) }
 }
 
 async fn look_up(tool: Option<Arc<dyn Tool>>, probe: &Probe) -> Finding {
@@ -393,6 +415,10 @@ fn finding(outcome: &Outcome) -> Option<Finding> {
         Outcome::Cancelled { result: Some(_) } => Some(Finding::Unclear { known: "It was stopped while it ran.".to_owned() }),
         Outcome::Interrupted { .. } => None,
     }
+}
+
+fn no_workspace() -> ToolError {
+    refused("no_workspace", "This device holds no workspace.", "Ask for a session whose workspace is on another device.")
 }
 
 fn no_such_tool(name: &str) -> ToolError {

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, Finding, MAX_PREVIEW_BYTES, Outcome, Prepared, RecordedChanges, StateModified, ToolError, ToolSpec, make_visible,
+    CallId, Digest, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, Outcome, Prepared, RecordedChanges, StateModified, ToolError, ToolSpec, make_visible,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ pub trait Tool: Send + Sync + fmt::Debug + 'static {
         Prepared {
             risk: self.spec().risk,
             risk_reason: String::new(),
+            risk_said: Vec::new(),
             digests: BTreeMap::new(),
             preview: make_visible(&arguments.to_string()),
             directory: None,
@@ -61,6 +62,16 @@ pub trait Tool: Send + Sync + fmt::Debug + 'static {
 pub trait Record: Send + Sync + fmt::Debug + 'static {
     /// What these calls changed, in the order in which they did; bounded to what one frame holds.
     async fn changes_of(self: Arc<Self>, calls: Vec<CallId>) -> RecordedChanges;
+}
+
+/// What people look at in a workspace, without a call and without a trace of it (C33).
+#[async_trait]
+pub trait Window: Send + Sync + fmt::Debug + 'static {
+    /// A part of a file, from `offset` on; of the whole with that digest, where one is named.
+    async fn file(self: Arc<Self>, path: String, offset: u64, digest: Option<Digest>) -> FileShown;
+
+    /// At most `limit` paths that fit what somebody began to write, the best first.
+    async fn paths(self: Arc<Self>, query: String, limit: u32) -> FoundPaths;
 }
 
 /// One attempt of one call.
@@ -185,6 +196,7 @@ impl fmt::Debug for ProgressSink {
 pub struct Toolbox {
     tools: BTreeMap<String, Arc<dyn Tool>>,
     record: Option<Arc<dyn Record>>,
+    window: Option<Arc<dyn Window>>,
 }
 
 /// Why a tool wasn't taken into the box.
@@ -225,6 +237,16 @@ impl Toolbox {
     /// Where the tools' changes are recorded, where they are.
     pub fn record(&self) -> Option<Arc<dyn Record>> {
         self.record.clone()
+    }
+
+    /// Names the workspace that people may look into.
+    pub fn opens(&mut self, window: Arc<dyn Window>) {
+        self.window = Some(window);
+    }
+
+    /// The workspace that people may look into, where there is one.
+    pub fn window(&self) -> Option<Arc<dyn Window>> {
+        self.window.clone()
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {

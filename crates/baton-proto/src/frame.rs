@@ -1,6 +1,7 @@
 use crate::{
-    Brief, CallId, Capabilities, ClientType, DeviceId, EntityView, ErrorBody, Event, Finding, HandoffId, HubInfo, JournalId, MessageId,
-    Outcome, Prepared, QuestionToDevice, RecordedChanges, Reply, SessionId, SessionView, Timestamp, ToolSpec, Trust, UserId, Workspace,
+    Brief, CallId, Capabilities, ClientType, DeviceId, Digest, EntityView, ErrorBody, Event, FileShown, Finding, FoundPaths, HandoffId,
+    HubInfo, JournalId, MessageId, Outcome, Prepared, QuestionToDevice, RecordedChanges, Reply, SessionId, SessionView, Timestamp,
+    ToolSpec, Trust, UserId, Workspace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,16 @@ pub enum ClientFrame {
         question: QuestionToDevice,
         changes: Box<RecordedChanges>,
     },
+    /// The answer to `show_file`.
+    FileShown {
+        question: QuestionToDevice,
+        shown: FileShown,
+    },
+    /// The answer to `find_paths`.
+    PathsFound {
+        question: QuestionToDevice,
+        found: FoundPaths,
+    },
 }
 
 /// What the hub sends over the WebSocket.
@@ -181,6 +192,24 @@ pub enum HubFrame {
         question: QuestionToDevice,
         calls: Vec<CallId>,
     },
+    /// Asks for a part of a file of the workspace. Nothing of it is logged.
+    ShowFile {
+        question: QuestionToDevice,
+        /// Relative to the workspace, or below its absolute path.
+        path: String,
+        /// Where the part begins, in bytes.
+        #[serde(default)]
+        offset: u64,
+        /// The whole that the part has to be of; without it, the file as it is now.
+        #[serde(default)]
+        digest: Option<Digest>,
+    },
+    /// Asks for paths of the workspace that fit what somebody began to write. Nothing of it is logged.
+    FindPaths {
+        question: QuestionToDevice,
+        query: String,
+        limit: u32,
+    },
     HandoffOffer {
         session_id: SessionId,
         handoff_id: HandoffId,
@@ -241,6 +270,8 @@ pub enum Changed {
     Sessions,
     Devices,
     Rules,
+    /// Somebody opened a link that one of the user's devices made, or tried one that is taken: `GET /v1/invitations`.
+    Invitations,
 }
 
 /// Limits that a client should know before it runs into them.

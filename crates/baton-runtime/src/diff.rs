@@ -4,20 +4,15 @@
 use crate::directory::Identity;
 use crate::error::{HubError, told};
 use crate::hub::{Hub, Shared};
+use crate::questions::{Answer, unfitting};
 use baton_core::{NamedWork, named_work};
 use baton_proto::{
-    CallId, DeviceId, Effect, ErrorBody, ErrorCode, Event, HubFrame, Intent, MAX_NAMED_CALLS, Operation, QuestionToDevice, RecordedChanges,
-    SessionEvent, SessionId, TaskId, Trust, UserId, WorkspaceDiff,
+    CallId, DeviceId, Effect, ErrorBody, ErrorCode, Event, HubFrame, Intent, MAX_NAMED_CALLS, Operation, RecordedChanges, SessionEvent,
+    SessionId, TaskId, UserId, WorkspaceDiff,
 };
 use baton_store::{StreamId, StreamKind};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::oneshot;
-use uuid::Uuid;
 
-/// For the device to answer.
-const WITHIN: Duration = Duration::from_secs(10);
 /// Events that are read in one go.
 const READ_AT_ONCE: u32 = 64;
 
@@ -27,41 +22,6 @@ pub struct DiffOf {
     pub task: Option<TaskId>,
     pub step: Option<String>,
     pub call: Option<CallId>,
-}
-
-/// Devices that were asked, and who waits for their answers.
-#[derive(Debug, Default)]
-pub(crate) struct Questions {
-    open: Mutex<BTreeMap<QuestionToDevice, (DeviceId, oneshot::Sender<RecordedChanges>)>>,
-}
-
-impl Questions {
-    /// Takes a device's answer. One that nobody waits for any more, or of a device that wasn't asked, changes nothing.
-    pub(crate) fn answered(&self, device: DeviceId, question: QuestionToDevice, changes: RecordedChanges) {
-        let mut open = self.lock();
-        if open.get(&question).is_some_and(|(asked, _)| *asked == device)
-            && let Some((_, waiting)) = open.remove(&question)
-        {
-            // Whoever asked may be gone.
-            let _ = waiting.send(changes);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<QuestionToDevice, (DeviceId, oneshot::Sender<RecordedChanges>)>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes a question back when nobody waits for it any more.
-struct Asked<'a> {
-    questions: &'a Questions,
-    question: QuestionToDevice,
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.questions.lock().remove(&self.question);
-    }
 }
 
 /// A call that could have changed something, as the log has it.
@@ -125,35 +85,12 @@ impl Shared {
         operation.named_calls = calls.into_iter().map(|call| call.id).collect();
         Ok(())
     }
-
-    async fn ask(&self, device: DeviceId, calls: Vec<CallId>) -> Result<RecordedChanges, ErrorBody> {
-        // An id of the time and chance, as all are; nothing but its being different from others matters.
-        let question = QuestionToDevice(baton_core::Ids::new(self.clock.now(), self.clock.random()).fresh::<Uuid>());
-        let (sender, answer) = oneshot::channel();
-        self.questions.lock().insert(question, (device, sender));
-        let _asked = Asked { questions: &self.questions, question };
-        if self.directory.send(device, HubFrame::ShowChanges { question, calls }).is_none() {
-            return Err(offline("The device that holds the workspace is offline, and only it knows what was changed there."));
-        }
-        match tokio::time::timeout(WITHIN, answer).await {
-            Ok(Ok(changes)) => Ok(changes),
-            _ => Err(offline(&format!("The device that holds the workspace didn't answer within {} s.", WITHIN.as_secs()))),
-        }
-    }
-}
-
-fn offline(message: &str) -> ErrorBody {
-    ErrorBody::new(ErrorCode::DeviceOffline, message, "Bring it back, or update it if it is older than the hub; then ask again.")
 }
 
 impl Hub {
     /// What the agent changed in the session's workspace, in one task, step or call.
     pub async fn diff(&self, who: Identity, session: SessionId, of: DiffOf) -> Result<WorkspaceDiff, ErrorBody> {
-        let record = self.device(who).ok_or_else(|| ErrorBody::not_found("device"))?;
-        if record.trust == Trust::Guest {
-            let message = "A guest device isn't shown the workspace's files.";
-            return Err(ErrorBody::new(ErrorCode::TrustTooLow, message, "Raise its trust on a trusted device."));
-        }
+        self.may_look(who)?;
         let state = self.shared.state(who.user_id, session).await?;
         let task = match (of.task, of.call) {
             (None, None) => state.tasks.keys().next_back().copied(),
@@ -183,7 +120,13 @@ impl Hub {
         calls.retain(|call| call.device == Some(device));
         let all = calls.len();
         let asked: Vec<_> = calls.iter().skip(all.saturating_sub(MAX_NAMED_CALLS)).map(|call| call.id).collect();
-        let mut changes = if asked.is_empty() { RecordedChanges::default() } else { self.shared.ask(device, asked).await? };
+        let mut changes = match asked.is_empty() {
+            true => RecordedChanges::default(),
+            false => match self.shared.ask(who, device, |question| HubFrame::ShowChanges { question, calls: asked }).await? {
+                Answer::Changes(changes) => changes,
+                _ => return Err(unfitting()),
+            },
+        };
         if all > MAX_NAMED_CALLS {
             let reason = format!("{} earlier calls aren't looked at; ask for a single step", all - MAX_NAMED_CALLS);
             changes.not_recorded.push(baton_proto::NotRecorded { path: "…".to_owned(), reason });

@@ -1,12 +1,12 @@
 use crate::attachments;
 use crate::clock::{Clock, SystemClock};
-use crate::diff::Questions;
 use crate::directory::{Directory, Identity};
 use crate::error::{HubError, told};
 use crate::guarded::Guarded;
 use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
+use crate::questions::Questions;
 use crate::spending::Spending;
 use crate::take_up::{TakingUp, patiently};
 use crate::tools::Checks;
@@ -17,8 +17,8 @@ use baton_core::{Budgets, Ids, Session, commands};
 use baton_model::Model;
 use baton_proto::{
     Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent,
-    InvitationClaim, Operation, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId,
-    Trust, UserId,
+    InvitationApproval, InvitationClaim, InvitationId, InvitationState, InvitationView, Operation, PairingApproval, PairingId,
+    PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId, Trust, UserId,
 };
 use baton_store::{Store, StreamId, StreamKind};
 use std::collections::BTreeMap;
@@ -316,16 +316,36 @@ impl Hub {
         self.shared.directory.workspaces(who.user_id)
     }
 
-    /// Makes a one-time link's secret. `by` is the trusted device that asks, or `None` for the hub's own start.
+    /// Makes a one-time link's secret. `by` is the trusted device that asks, which decides about whoever opens it; or `None` for the hub's
+    /// own start, whose link lets in at once.
     pub async fn invite(&self, user: UserId, by: Option<Identity>, trust: Trust) -> Result<MadeInvitation, ErrorBody> {
-        if let Some(by) = by {
-            self.pairing.trusted(by)?;
+        match by {
+            Some(by) => self.pairing.make_link(by, trust),
+            None => self.pairing.invite(user, trust).await,
         }
-        self.pairing.invite(user, trust).await
     }
 
+    /// Lets in whoever opened a link that the hub's own machine made.
     pub async fn claim_invitation(&self, from: IpAddr, claim: &InvitationClaim) -> Result<Credentials, ErrorBody> {
         self.pairing.claim_invitation(from, claim).await
+    }
+
+    /// Somebody opens a link, whoever made it.
+    pub async fn open_invitation(&self, from: IpAddr, claim: &InvitationClaim) -> Result<InvitationState, ErrorBody> {
+        self.pairing.open_link(from, claim).await
+    }
+
+    /// The links that a device made, and who opened them.
+    pub fn invitations(&self, by: Identity) -> Vec<InvitationView> {
+        self.pairing.links(by)
+    }
+
+    pub fn approve_invitation(&self, by: Identity, id: InvitationId, approval: &InvitationApproval) -> Result<InvitationView, ErrorBody> {
+        self.pairing.approve_link(by, id, &approval.number)
+    }
+
+    pub fn refuse_invitation(&self, by: Identity, id: InvitationId) -> Result<InvitationView, ErrorBody> {
+        self.pairing.refuse_link(by, id)
     }
 
     /// Pairs a device that the hub's own start brings along.
@@ -342,8 +362,8 @@ impl Hub {
         self.pairing.preview(from, code)
     }
 
-    pub fn approve_pairing(&self, by: Identity, from: IpAddr, code: &str, trust: Trust) -> Result<PairingPreview, ErrorBody> {
-        self.pairing.approve(by, from, code, trust)
+    pub fn approve_pairing(&self, by: Identity, from: IpAddr, code: &str, approval: &PairingApproval) -> Result<PairingPreview, ErrorBody> {
+        self.pairing.approve(by, from, code, approval)
     }
 
     pub async fn claim_pairing(&self, from: IpAddr, id: PairingId, secret: &str) -> Result<PairingState, ErrorBody> {

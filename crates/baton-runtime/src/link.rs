@@ -3,6 +3,7 @@
 use crate::directory::Identity;
 use crate::hub::{Hub, Shared};
 use crate::owner::Input;
+use crate::questions::Answer;
 use crate::subscription::{Subscription, SubscriptionItem};
 use baton_core::Command;
 use baton_core::user::UserCommand;
@@ -205,8 +206,8 @@ impl Link {
     /// Takes one frame of the client's. An error is for the client to read; the connection goes on.
     pub async fn receive(&mut self, frame: ClientFrame) -> Result<(), ErrorBody> {
         let device = self.who.device_id;
-        match frame {
         self.shared.directory.hear(self.who);
+        match frame {
             ClientFrame::Hello { .. } => return Err(ErrorBody::invalid("`hello` is the first frame only.")),
             ClientFrame::Subscribe { session_id, after } => self.subscribe(session_id, after).await,
             ClientFrame::Unsubscribe { session_id } => {
@@ -243,7 +244,11 @@ impl Link {
                 self.command(session_id, Command::Probed { call_id, attempt, device, finding }, None).await;
             }
             ClientFrame::WorkspaceChanged { workspace } => self.workspace_changed(workspace).await?,
-            ClientFrame::ChangesShown { question, changes } => self.shared.questions.answered(device, question, *changes),
+            ClientFrame::ChangesShown { question, changes } => {
+                self.shared.questions.answered(device, question, Answer::Changes(*changes));
+            }
+            ClientFrame::FileShown { question, shown } => self.shared.questions.answered(device, question, Answer::File(shown)),
+            ClientFrame::PathsFound { question, found } => self.shared.questions.answered(device, question, Answer::Paths(found)),
         }
         Ok(())
     }
@@ -417,7 +422,7 @@ async fn acknowledge(mut owed: mpsc::Receiver<Acknowledgement>, sender: mpsc::Se
 
 /// Tells a connection which of the user's lists changed: at once, then at most every so often, and never without the last one.
 async fn forward_notices(mut notices: broadcast::Receiver<(baton_proto::UserId, Changed)>, who: Identity, sender: mpsc::Sender<LinkFrame>) {
-    const KINDS: [Changed; 2] = [Changed::Sessions, Changed::Devices];
+    const KINDS: [Changed; 3] = [Changed::Sessions, Changed::Devices, Changed::Invitations];
     let mut owed = [false; KINDS.len()];
     let mut not_before = [Instant::now(); KINDS.len()];
     loop {
@@ -442,7 +447,7 @@ async fn forward_notices(mut notices: broadcast::Receiver<(baton_proto::UserId, 
                     let of_this = |known: &Changed| user == who.user_id && *known == what;
                     owed.iter_mut().zip(&KINDS).filter(|(_, kind)| of_this(kind)).for_each(|(owed, _)| *owed = true);
                 }
-                // What was missed may have been of either kind, and of this user.
+                // What was missed may have been of any kind, and of this user.
                 Err(broadcast::error::RecvError::Lagged(_)) => owed = [true; KINDS.len()],
                 Err(broadcast::error::RecvError::Closed) => return,
             },

@@ -5,20 +5,29 @@ use crate::problem::ApiError;
 use crate::routes::{PIECE, UPLOADS};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use baton_proto::{ErrorBody, ErrorCode};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Where on this machine a connection came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CameInAt(pub(crate) IpAddr);
 
 /// The name by which the hub was called, which is one of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledBy(pub(crate) Arc<str>);
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; \
-    manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+// `Strict-Transport-Security` isn't among these. It would forbid going on past a warning, and hold for every port of the name: a device
+// that doesn't trust the hub's own authority yet couldn't open the page that helps it to, and other programs on `localhost` would become
+// unreachable. A proxy with a public certificate may add it.
 const SAID_TO_BROWSERS: [(HeaderName, HeaderValue); 5] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -40,7 +49,8 @@ pub(crate) async fn door(State(app): State<App>, mut request: Request, next: Nex
         Err(error) => error.into_response(),
     };
     for (name, value) in SAID_TO_BROWSERS {
-        response.headers_mut().insert(name, value);
+        // A route may be stricter than the rest, and says so itself.
+        response.headers_mut().entry(name).or_insert(value);
     }
     // What the hub answers is a user's own, unless it said otherwise.
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -50,7 +60,7 @@ pub(crate) async fn door(State(app): State<App>, mut request: Request, next: Nex
 
 fn look(app: &App, request: &Request) -> Result<Arc<str>, ApiError> {
     let headers = request.headers();
-    let host = host(request).filter(|host| app.hosts.knows(host)).ok_or_else(|| {
+    let host = host(request).filter(|host| app.hosts.knows(host) || is_where_it_came_in(request, host)).ok_or_else(|| {
         let error = ErrorBody::new(
             ErrorCode::Forbidden,
             "The hub isn't known by the name that it was called by.",
@@ -79,6 +89,14 @@ fn look(app: &App, request: &Request) -> Result<Arc<str>, ApiError> {
         return Err(ApiError::with_status(error, StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     Ok(host.into())
+}
+
+/// Whether the hub was called by the very address that it was reached at: a machine may get another one while the hub runs. No name
+/// leads here, so no page can pretend by one (S2).
+pub(crate) fn is_where_it_came_in(request: &Request, host: &str) -> bool {
+    let called = host.parse::<Authority>().ok().and_then(|called| called.host().trim_matches(['[', ']']).parse::<IpAddr>().ok());
+    let at = request.extensions().get::<CameInAt>().map(|CameInAt(address)| *address);
+    called.is_some_and(|called| at == Some(called.to_canonical()))
 }
 
 /// The one `Host` of a request. A target that is a whole URL has to name the same one.

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use baton_proto::{
-    Brief, Change, ClientFrame, Credentials, ErrorCode, HubFrame, Operation, PairingRequest, PairingStarted, Problem, Reply, SessionImport,
+    Brief, Change, ClientFrame, Credentials, ErrorCode, FoundPaths, HubFrame, Operation, InvitationApproval, InvitationState, InvitationView, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, SessionImport,
     Snapshot, WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
@@ -253,11 +253,17 @@ fn every_example_in_the_protocol_is_what_the_types_read_and_write() {
             "problem" => check::<Problem>(example),
             "pairing request" => check::<PairingRequest>(example),
             "pairing started" => check::<PairingStarted>(example),
+            "pairing preview" => check::<PairingPreview>(example),
+            "pairing approval" => check::<PairingApproval>(example),
+            "invitation state" => check::<InvitationState>(example),
+            "invitation" => check::<InvitationView>(example),
+            "invitation approval" => check::<InvitationApproval>(example),
             "credentials" => check::<Credentials>(example),
             "snapshot" => check::<Snapshot>(example),
             "brief" => check::<Brief>(example),
             "session import" => check::<SessionImport>(example),
             "workspace diff" => check::<WorkspaceDiff>(example),
+            "found paths" => check::<FoundPaths>(example),
             other => panic!("docs/protocol.md has an example of kind '{other}', which is checked against nothing"),
         }
     }

@@ -46,6 +46,9 @@ pub(crate) enum Command {
     Events(Events),
     /// Show what the agent changed in the workspace, in a task or a step of it.
     Diff(OfWork),
+    /// Print a file of the workspace, whichever device holds it.
+    #[command(visible_alias = "open")]
+    Cat(Cat),
     /// Take back what the agent changed in a task or a step of it: all of it or nothing. What you changed since stays.
     Undo(Undo),
     /// Allow a call that waits for approval, once or from now on.
@@ -97,6 +100,9 @@ pub(crate) struct Hub {
     /// A name or address under which other devices reach this hub; may be given several times.
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
+    /// Speak HTTPS, with a certificate authority of the hub's own that each device trusts once. It is made in the data directory.
+    #[arg(long, conflicts_with = "allow_plain_http")]
+    pub(crate) tls: bool,
     /// Listen beyond this machine without encryption: everybody on the way can read tokens and act as you. For networks you trust only.
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
@@ -137,6 +143,8 @@ pub(crate) struct Device {
     /// The hub's address. Needed the first time; the device is paired then.
     #[arg(long, value_name = "URL")]
     pub(crate) hub: Option<String>,
+    #[command(flatten)]
+    pub(crate) vouching: Vouching,
     /// Where the device keeps its journal and history. Default: `baton/device` in your data directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -152,6 +160,17 @@ pub(crate) struct Device {
     /// The file in which a hub on this machine writes its address.
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) hub_file: Option<PathBuf>,
+}
+
+/// By what a hub at an `https` address proves itself. Without these by what the operating system trusts, or by what its link says.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Vouching {
+    /// The SHA-256 of the hub's certificate authority, as `baton up --tls` prints it.
+    #[arg(long, value_name = "SHA256", conflicts_with = "ca")]
+    pub(crate) fingerprint: Option<String>,
+    /// The file with the certificate of the authority that vouches for the hub.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -173,9 +192,11 @@ pub(crate) enum UserAction {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pair {
-    /// The hub's address.
-    #[arg(value_name = "URL", default_value = "http://127.0.0.1:7440")]
-    pub(crate) hub: String,
+    /// The hub's address, or a link that it printed. Default: the hub on this machine.
+    #[arg(value_name = "URL")]
+    pub(crate) hub: Option<String>,
+    #[command(flatten)]
+    pub(crate) vouching: Vouching,
     /// This terminal's name. Default: this machine's.
     #[arg(long)]
     pub(crate) name: Option<String>,
@@ -192,14 +213,24 @@ pub(crate) enum DevicesAction {
     /// Let a new device in by the code that it shows.
     Approve {
         code: String,
+        /// The number that it shows, where nobody is here to be asked.
+        #[arg(long, value_name = "NUMBER")]
+        number: Option<String>,
         /// How far it is trusted.
         #[arg(long, value_enum, default_value_t = TrustLevel::Trusted)]
         trust: TrustLevel,
     },
-    /// Make a one-time link that pairs a device.
+    /// Make a one-time link that pairs a device, once you have confirmed here what opened it.
     Invite {
         #[arg(long, value_enum, default_value_t = TrustLevel::Trusted)]
         trust: TrustLevel,
+    },
+    /// Let in what opened a link of this terminal's, by the number that it shows. Without a number: say what asks.
+    Confirm {
+        number: Option<String>,
+        /// Turn it away instead.
+        #[arg(long, requires = "number")]
+        refuse: bool,
     },
     /// Cut a device off: its token is dead at once.
     Revoke { id: String },
@@ -262,6 +293,18 @@ pub(crate) struct OfWork {
     /// A step of the task's plan.
     #[arg(long, value_name = "STEP")]
     pub(crate) step: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cat {
+    /// The file, relative to the workspace, as in `src/main.rs` or `src/main.rs:12`. The directory that you are in doesn't matter.
+    pub(crate) path: String,
+    /// The session. Default: the newest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Write it to a new file instead.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

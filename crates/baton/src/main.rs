@@ -1,5 +1,6 @@
 //! The `baton` binary: composition only. Each command is a file in `commands`; what it means is decided elsewhere.
 
+mod address;
 mod args;
 mod assets;
 mod chat;
@@ -53,6 +54,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Show(show) => commands::show::run(show, profile, &out).await,
         Command::Events(events) => commands::events::run(events, profile, &out).await,
         Command::Diff(work) => commands::diff::run(work, profile, &out).await,
+        Command::Cat(cat) => commands::cat::run(cat, profile, &out).await,
         Command::Undo(undo) => commands::undo::run(undo, profile, &out).await,
         Command::Approve(approve) => commands::approve::approve(approve, profile, &out).await,
         Command::Reject(reject) => commands::approve::reject(reject, profile, &out).await,

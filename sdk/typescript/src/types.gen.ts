@@ -62,6 +62,7 @@ export type ClientType = "phone" | "tablet" | "web" | "ide" | "cli" | "device";
  * One request for approval (E5).
  */
 export type ApprovalId = string;
+export type RememberScope = "task" | "always";
 /**
  * One remembered approval (E5).
  */
@@ -206,7 +207,7 @@ export type QuestionState = "open" | "answered" | "voided";
 export type FactId = string;
 export type FactScope = "task" | "session";
 export type HandoffState = "offered" | "accepted" | "declined" | "expired";
-export type Changed = "sessions" | "devices" | "rules";
+export type Changed = "sessions" | "devices" | "rules" | "invitations";
 /**
  * What a client sends over the WebSocket.
  */
@@ -291,6 +292,16 @@ export type ClientFrame =
       changes: RecordedChanges;
       question: QuestionToDevice;
       type: "changes_shown";
+    }
+  | {
+      question: QuestionToDevice;
+      shown: FileShown;
+      type: "file_shown";
+    }
+  | {
+      found: FoundPaths;
+      question: QuestionToDevice;
+      type: "paths_found";
     };
 /**
  * One life of a device's journal: another one is what a device shows that has lost the first (F7).
@@ -337,6 +348,17 @@ export type FileStatus = "added" | "modified" | "deleted" | "renamed";
  * A question to a device outside of any log, so that its answer finds whoever asked.
  */
 export type QuestionToDevice = string;
+/**
+ * A device's answer to the question for a file.
+ */
+export type FileShown =
+  | (FilePart & {
+      status: "part";
+    })
+  | {
+      error: ToolError;
+      status: "refused";
+    };
 /**
  * How far a device is trusted (H9). Ordered from least to most.
  */
@@ -459,6 +481,28 @@ export type HubFrame =
       type: "show_changes";
     }
   | {
+      /**
+       * The whole that the part has to be of; without it, the file as it is now.
+       */
+      digest?: Digest | null;
+      /**
+       * Where the part begins, in bytes.
+       */
+      offset?: number;
+      /**
+       * Relative to the workspace, or below its absolute path.
+       */
+      path: string;
+      question: QuestionToDevice;
+      type: "show_file";
+    }
+  | {
+      limit: number;
+      query: string;
+      question: QuestionToDevice;
+      type: "find_paths";
+    }
+  | {
       brief: Brief;
       deadline: Timestamp;
       from: DeviceId;
@@ -498,6 +542,28 @@ export type ReplyStatus = "accepted" | "rejected" | "duplicate";
  * A one-time link that pairs a device.
  */
 export type InvitationId = string;
+/**
+ * How far a link has come.
+ */
+export type InvitationStanding = "open" | "asking" | "approved" | "refused";
+/**
+ * The answer to it. Only a link that the hub's own machine made lets in at once; any other one asks the device that made it.
+ */
+export type InvitationState =
+  | {
+      expires_at: Timestamp;
+      number: string;
+      pairing_id: PairingId;
+      secret: string;
+      state: "asking";
+    }
+  | (Credentials & {
+      state: "approved";
+    });
+/**
+ * A new device's request to be paired.
+ */
+export type PairingId = string;
 /**
  * One request to the model, stable over its attempts.
  */
@@ -650,6 +716,24 @@ export type Operation = {
       };
     }
   | {
+      intent: "rename";
+      payload: {
+        title: string;
+      };
+    }
+  | {
+      intent: "pin";
+      payload: {
+        pinned: boolean;
+      };
+    }
+  | {
+      intent: "archive";
+      payload: {
+        archived: boolean;
+      };
+    }
+  | {
       intent: "reset_context";
       payload: {};
     }
@@ -658,11 +742,6 @@ export type Operation = {
       payload: {};
     }
 );
-export type RememberScope = "task" | "always";
-/**
- * A new device's request to be paired.
- */
-export type PairingId = string;
 /**
  * `POST /v1/pairings/{pairing_id}/claim` with the secret: what became of the request. The token is in it once.
  */
@@ -750,6 +829,24 @@ export type SessionEvent =
         title: string;
       };
       type: "session_titled";
+    }
+  | {
+      data: {
+        title: string;
+      };
+      type: "session_renamed";
+    }
+  | {
+      data: {
+        pinned: boolean;
+      };
+      type: "session_pinned";
+    }
+  | {
+      data: {
+        archived: boolean;
+      };
+      type: "session_archived";
     }
   | {
       data: {
@@ -1098,6 +1195,10 @@ export type SessionEvent =
   | {
       data: {
         call_id: CallId;
+        /**
+         * Why the outcome is unknown, where that is the question.
+         */
+        cause?: UnknownCause | null;
         kind: QuestionKind;
         known?: string | null;
         options: string[];
@@ -1229,9 +1330,27 @@ export interface ApprovalBinding {
   preview: string;
   risk: Risk;
   risk_reason: string;
+  /**
+   * The same sentence by sentence, each with a code. Empty where the device gave words only.
+   */
+  risk_said?: Said[];
   task_id?: TaskId | null;
   tool: string;
   turn_id: TurnId;
+}
+/**
+ * A sentence of the hub's or a device's, with a code and what it names, so that each end can say it in its user's language. `text` says
+ * the same for ends that don't know the code.
+ */
+export interface Said {
+  /**
+   * Stable, such as `runs_program`; docs/protocol.md lists them. Families have a dot: `acts_later.git`.
+   */
+  code: string;
+  params?: {
+    [k: string]: string;
+  };
+  text: string;
 }
 export interface ApprovalEntity {
   arguments: unknown;
@@ -1243,9 +1362,17 @@ export interface ApprovalEntity {
   decided_by?: Sender | null;
   id: ApprovalId;
   /**
+   * Why nothing of it may be remembered, or not how the command begins.
+   */
+  not_remembered?: Said | null;
+  /**
    * Why it was voided.
    */
   reason?: string | null;
+  /**
+   * What of it may be remembered, as long as it is open: each choice is what `confirm` takes as `remember`.
+   */
+  remember?: RememberChoice[];
   /**
    * The rule that answered in that device's name.
    */
@@ -1264,6 +1391,32 @@ export interface Sender {
   client_type: ClientType;
   device_id: DeviceId;
   name: string;
+}
+/**
+ * One way in which an open approval may be remembered: `scope` and `prefix_words` are what [`Remember`] takes.
+ */
+export interface RememberChoice {
+  /**
+   * These first words, to be shown. Empty where the very same call is meant.
+   */
+  prefix?: string[];
+  prefix_words?: number | null;
+  scope: RememberScope;
+}
+/**
+ * What asks to be let in by a link, shown to the device that made it.
+ */
+export interface Asking {
+  client_type: ClientType;
+  /**
+   * The address it asks from, as far as the hub can see.
+   */
+  from: string;
+  name: string;
+  /**
+   * The new device has to show the same.
+   */
+  number: string;
 }
 /**
  * A file that goes with a message (D6). Its bytes are a blob of the user's, uploaded before.
@@ -1509,9 +1662,17 @@ export interface SessionEntity {
   active_task?: TaskId | null;
   activity: Activity;
   /**
+   * Out of the list of sessions. Speaking in it brings it back.
+   */
+  archived?: boolean;
+  /**
    * The event at which the agent's context was reset: it doesn't see what stands before (D7). `undo_reset` takes the latest reset back.
    */
   context_from?: number | null;
+  /**
+   * Tokens of the last request to the model with its answer. Beside `context_tokens` of `GET /v1/hub` it says how full the model's window is.
+   */
+  context_tokens?: number;
   created_at: Timestamp;
   epoch: number;
   /**
@@ -1520,6 +1681,10 @@ export interface SessionEntity {
   holder?: DeviceId | null;
   id: SessionId;
   language: Language;
+  /**
+   * The user keeps it at the top of lists.
+   */
+  pinned?: boolean;
   /**
    * Messages that begin a turn of their own once the one under way has ended (T10).
    */
@@ -1656,6 +1821,10 @@ export interface QuestionEntity {
   answered_by?: Sender | null;
   at: Timestamp;
   call_id: CallId;
+  /**
+   * Why the outcome is unknown, for a question about one.
+   */
+  cause?: UnknownCause | null;
   created_seq: number;
   id: QuestionId;
   /**
@@ -1806,6 +1975,10 @@ export interface Prepared {
    * Why, in words for the card.
    */
   risk_reason: string;
+  /**
+   * The same sentence by sentence, where the device says it so.
+   */
+  risk_said?: Said[];
 }
 /**
  * What a device's history knows of some calls. Their own changes only: what the user changed in between isn't in it.
@@ -1886,6 +2059,56 @@ export interface FileDiff {
   too_large?: boolean;
 }
 /**
+ * A part of a file of the workspace. What is plainly a secret in a text is replaced by a note, as in results of tools.
+ */
+export interface FilePart {
+  /**
+   * Of the whole as it is shown.
+   */
+  bytes: number;
+  /**
+   * In base64.
+   */
+  content: string;
+  digest: Digest;
+  /**
+   * Where the part begins, in bytes.
+   */
+  offset: number;
+}
+/**
+ * `GET /v1/sessions/{id}/paths`, and a device's answer to it: files and directories of the workspace whose names fit, the best first.
+ */
+export interface FoundPaths {
+  /**
+   * Why not every name was looked at, where that is so.
+   */
+  cut?: string | null;
+  /**
+   * Names that were looked at.
+   */
+  listed?: number;
+  /**
+   * Whether more fit than are named.
+   */
+  more?: boolean;
+  paths: FoundPath[];
+}
+/**
+ * A file or a directory of the workspace.
+ */
+export interface FoundPath {
+  directory?: boolean;
+  /**
+   * As tools take it: relative to the workspace; bytes that are not UTF-8 are characters of a private range.
+   */
+  path: string;
+  /**
+   * As people are shown it, where that differs: such bytes as `\xNN`, characters that deceive as `⟨U+NNNN⟩`.
+   */
+  shown?: string | null;
+}
+/**
  * What a newly paired device is given.
  */
 export interface Credentials {
@@ -1921,6 +2144,10 @@ export interface DevicePatch {
 export interface DeviceView {
   client_type: ClientType;
   device_id: DeviceId;
+  /**
+   * Its last sign of life: since when it is away, if it isn't online. `None` when it was never heard since it was paired.
+   */
+  last_seen_at?: Timestamp | null;
   name: string;
   online: boolean;
   /**
@@ -2073,7 +2300,16 @@ export interface Invitation {
   url: string;
 }
 /**
- * `POST /v1/invitations/claim`: whoever holds the link names itself and is paired.
+ * `POST /v1/invitations/{id}/approve`, by the device that made the link.
+ */
+export interface InvitationApproval {
+  /**
+   * The number that the new device shows: whoever approves has looked at it.
+   */
+  number: string;
+}
+/**
+ * `POST /v1/invitations/claim`: whoever opened the link names itself.
  */
 export interface InvitationClaim {
   capabilities?: Capabilities;
@@ -2086,6 +2322,23 @@ export interface InvitationClaim {
  * `POST /v1/invitations`: a trusted device makes a one-time link.
  */
 export interface InvitationRequest {
+  trust: Trust;
+}
+/**
+ * `GET /v1/invitations`: a link that the asking device made, until it expires.
+ */
+export interface InvitationView {
+  /**
+   * Whoever opened the link first; nobody else can.
+   */
+  asking?: Asking | null;
+  expires_at: Timestamp;
+  invitation_id: InvitationId;
+  /**
+   * How often the link was tried after it was taken. Somebody else knows it.
+   */
+  others?: number;
+  standing: InvitationStanding;
   trust: Trust;
 }
 /**
@@ -2134,6 +2387,10 @@ export interface Remember {
  * `POST /v1/pairings/{code}/approve`.
  */
 export interface PairingApproval {
+  /**
+   * The number that the new device shows: whoever approves has looked at it.
+   */
+  number: string;
   trust: Trust;
 }
 /**
@@ -2153,7 +2410,15 @@ export interface PairingPreview {
   client_type: ClientType;
   code: string;
   expires_at: Timestamp;
+  /**
+   * The address it asks from, as far as the hub can see.
+   */
+  from?: string;
   name: string;
+  /**
+   * The new device has to show the same.
+   */
+  number?: string;
 }
 /**
  * `POST /v1/pairings`: a new device asks to be paired.
@@ -2172,6 +2437,10 @@ export interface PairingStarted {
    */
   code: string;
   expires_at: Timestamp;
+  /**
+   * Shown on both screens, for a person to compare: [`pairing_number`].
+   */
+  number?: string;
   pairing_id: PairingId;
   secret: string;
 }
@@ -2234,12 +2503,17 @@ export interface SessionList {
    */
   next?: string | null;
   sessions: SessionSummary[];
+  /**
+   * Approvals and questions that wait for the user, in all sessions.
+   */
+  waiting_total?: number;
 }
 /**
  * `GET /v1/sessions`: one line of the list.
  */
 export interface SessionSummary {
   activity: Activity;
+  archived?: boolean;
   epoch: number;
   holder?: DeviceId | null;
   language: Language;
@@ -2247,6 +2521,7 @@ export interface SessionSummary {
    * The active task's line and progress.
    */
   line: string;
+  pinned?: boolean;
   progress: number;
   seq: number;
   session_id: SessionId;
@@ -2363,6 +2638,6 @@ export interface WorkspaceDiff {
 }
 
 /** The event types that this version knows; others are shown neutrally. */
-export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_imported","session_titled","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","context_reset","context_restored","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_granted","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
+export const SESSION_EVENT_TYPES: readonly string[] = ["session_created","session_imported","session_titled","session_renamed","session_pinned","session_archived","message_added","turn_started","turn_input_queued","turn_stop_requested","turn_finished","turn_interrupted","turn_failed","model_started","model_failed","model_finished","task_created","task_intent_revised","task_planned","task_phase_changed","task_progressed","budget_extended","task_concluded","step_started","step_finished","fact_recorded","fact_forgotten","note_set","note_forgotten","context_reset","context_restored","tool_proposed","tool_prepared","tool_planned","tool_started","tool_attempt_failed","tool_unknown","tool_reconciled","tool_succeeded","tool_failed","tool_cancel_requested","tool_cancelled","approval_requested","approval_decided","approval_granted","approval_expired","approval_voided","question_asked","question_answered","question_voided","handoff_offered","handoff_accepted","handoff_declined","handoff_expired","handoff_taken_over","handoff_released","workspace_seen","workspace_waited","workspace_granted","recovered","driver_released","conflict_refused"];
 /** The kinds of entity that this version knows. */
 export const ENTITY_KINDS: readonly string[] = ["session","task","turn","message","call","approval","question","fact","note","handoff","workspace"];

@@ -52,7 +52,8 @@ impl Tool for DeleteFile {
         if let Some(named) = named {
             // The name says what is lost; the whole content would only make large files undeletable.
             prepared = Prepared { preview: baton_proto::make_visible(&named), refusal: None, ..prepared };
-            prepared.risk_reason.insert_str(0, "It deletes a file. ");
+            prepared.risk_said.insert(0, Said::new("deletes_file", "It deletes a file."));
+            prepared.risk_reason = all_said(&prepared.risk_said);
         }
         prepared
     }

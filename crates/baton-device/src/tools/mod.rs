@@ -11,11 +11,11 @@ mod undo;
 mod write_file;
 
 use crate::history::recorded_changes;
-use crate::tool::{PreparedExt as _, Record, Run, Tool, Toolbox, ToolboxError, failed, refused};
+use crate::tool::{PreparedExt as _, Record, Run, Tool, Toolbox, ToolboxError, Window, failed, refused};
 use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, FileChange, Finding, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, StateModified,
+    CallId, Digest, FileChange, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, StateModified,
     ToolError, ToolResult, make_visible,
 };
 use serde::de::DeserializeOwned;
@@ -40,7 +40,8 @@ impl Toolbox {
             Arc::new(undo::Undo { root: Arc::clone(&root) }),
         ];
         let mut toolbox = Self::default();
-        toolbox.keeps(root);
+        toolbox.keeps(Arc::clone(&root) as Arc<dyn Record>);
+        toolbox.opens(root);
         for tool in tools {
             toolbox.insert(tool)?;
         }
@@ -56,6 +57,18 @@ impl Record for WorkspaceRoot {
             not_recorded: vec![NotRecorded { path: "…".to_owned(), reason: error.message }],
             ..RecordedChanges::default()
         })
+    }
+}
+
+#[async_trait]
+impl Window for WorkspaceRoot {
+    async fn file(self: Arc<Self>, path: String, offset: u64, digest: Option<Digest>) -> FileShown {
+        let part = blocking(move || self.part(&path, offset, digest.as_ref())).await;
+        part.map_or_else(|error| FileShown::Refused { error }, FileShown::Part)
+    }
+
+    async fn paths(self: Arc<Self>, query: String, limit: u32) -> FoundPaths {
+        self.find_paths(query, limit).await
     }
 }
 
@@ -219,6 +232,7 @@ fn prepared(least: Risk, wanted: Result<Wanted, ToolError>) -> Prepared {
     let blank = Prepared {
         risk: least,
         risk_reason: String::new(),
+        risk_said: Vec::new(),
         digests: BTreeMap::new(),
         preview: String::new(),
         directory: None,
@@ -229,14 +243,17 @@ fn prepared(least: Risk, wanted: Result<Wanted, ToolError>) -> Prepared {
         Err(error) => return Prepared { refusal: Some(error), ..blank },
     };
     let path = &wanted.path;
-    let (risk, risk_reason) = match path.acts_later() {
-        Some(why) => (least.max(Risk::Sensitive), format!("'{path}' acts later, outside the sandbox: {why}.")),
-        None => (least, String::new()),
+    let (risk, risk_said) = match path.acts_later() {
+        Some((how, why)) => {
+            let text = format!("'{path}' acts later, outside the sandbox: {why}.");
+            (least.max(Risk::Sensitive), vec![Said::new(&format!("acts_later.{how}"), text).naming("path", path.as_str())])
+        }
+        None => (least, Vec::new()),
     };
     let preview = make_visible(&diff(&wanted));
     let preview = if risk == Risk::Safe && preview.len() > MAX_PREVIEW_BYTES { summary(&wanted) } else { preview };
     let digests = BTreeMap::from([(path.as_str().to_owned(), wanted.before.as_ref().map(|content| content.digest.clone()))]);
-    Prepared { risk, risk_reason, digests, preview, ..blank }.within_limits()
+    Prepared { risk, risk_reason: all_said(&risk_said), risk_said, digests, preview, ..blank }.within_limits()
 }
 
 fn diff(wanted: &Wanted) -> String {

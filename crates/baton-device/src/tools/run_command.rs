@@ -95,6 +95,7 @@ impl Tool for RunCommand {
         let blank = Prepared {
             risk: Risk::Sensitive,
             risk_reason: String::new(),
+            risk_said: Vec::new(),
             digests: BTreeMap::new(),
             preview: String::new(),
             directory: None,
@@ -104,14 +105,17 @@ impl Tool for RunCommand {
             Ok(plan) => plan,
             Err(error) => return Prepared { refusal: Some(error), ..blank },
         };
-        let risk_reason = match (plan.risk, self.root.sandbox.mode()) {
-            (Risk::Safe, _) => "It only reads.",
-            (_, SandboxMode::Bubblewrap) => "It runs a program, which can change the workspace.",
-            (_, SandboxMode::None) => "It runs a program without a sandbox, with all rights of the device's user.",
+        let why = match (plan.risk, self.root.sandbox.mode()) {
+            (Risk::Safe, _) => Said::new("only_reads", "It only reads."),
+            (_, SandboxMode::Bubblewrap) => Said::new("runs_program", "It runs a program, which can change the workspace."),
+            (_, SandboxMode::None) => {
+                Said::new("runs_unsandboxed", "It runs a program without a sandbox, with all rights of the device's user.")
+            }
         };
         Prepared {
             risk: plan.risk,
-            risk_reason: risk_reason.to_owned(),
+            risk_reason: why.text.clone(),
+            risk_said: vec![why],
             digests: plan.digests,
             preview: make_visible(&quote(&plan.argv)),
             directory: Some(make_visible(&plan.directory.to_string_lossy())),

@@ -5,7 +5,9 @@ mod beneath;
 mod change;
 mod git;
 mod names;
+mod part;
 mod path;
+mod paths;
 mod replace;
 mod scan;
 mod walk;
@@ -46,6 +48,10 @@ pub struct WorkspaceRoot {
     pub(crate) turns: Arc<tokio::sync::Mutex<()>>,
     /// Held while the device itself changes or looks at files, within a turn or to find out what became of a call.
     pub(crate) acting: Mutex<()>,
+    /// What people look at, kept while its parts are fetched.
+    opened: part::Opened,
+    /// Names that are offered to whoever begins to write one.
+    names: paths::Names,
 }
 
 /// Why a directory can't be used as a workspace.
@@ -82,7 +88,7 @@ impl WorkspaceRoot {
         let history = History::open(&data.join("history"))?;
         let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
             .map_err(|source| HistoryError::Io { path: data.clone(), source })?;
-        let root = Arc::new(Self { path, files, history, sandbox, turns: Arc::default(), acting: Mutex::new(()) });
+        let root = Arc::new(Self { path, files, history, sandbox, turns: Arc::default(), acting: Mutex::new(()), opened: part::Opened::default(), names: paths::Names::default() });
         root.settle_interrupted();
         Ok(root)
     }

@@ -77,25 +77,25 @@ impl RelativePath {
     }
 
     /// Why changing this file can act later outside the sandbox, or `None` for ordinary files (S12).
-    pub fn acts_later(&self) -> Option<&'static str> {
+    pub fn acts_later(&self) -> Option<(&'static str, &'static str)> {
         let lower = self.0.to_ascii_lowercase();
         let (parent, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
         let below = |directory: &str| {
             parent == directory || parent.starts_with(&format!("{directory}/")) || parent.contains(&format!("/{directory}"))
         };
         match name {
-            ".envrc" | ".env" => Some("shells read it on entering the directory"),
-            "makefile" | "gnumakefile" | "justfile" | "taskfile.yml" | "rakefile" => Some("build commands run what it says"),
-            "package.json" | ".npmrc" | ".yarnrc" | ".yarnrc.yml" | ".pnpmfile.cjs" => Some("package managers run scripts that it names"),
-            "build.rs" | "setup.py" | "conftest.py" | "pyproject.toml" => Some("builds and tests run it"),
-            ".mcp.json" | "mcp.json" => Some("agents start programs that it names"),
-            ".gitattributes" | ".gitmodules" | ".gitconfig" => Some("git acts by it"),
-            ".bashrc" | ".bash_profile" | ".profile" | ".zshrc" | ".zprofile" | ".zshenv" => Some("shells run it when they start"),
-            ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | ".pre-commit-config.yaml" => Some("servers or hooks run what it says"),
-            _ if below(".vscode") || below(".idea") || below(".devcontainer") => Some("editors act by it"),
-            _ if below(".github") || below(".circleci") || below(".buildkite") => Some("continuous integration runs it"),
-            _ if below(".husky") || below(".githooks") || below("hooks") => Some("git runs it as a hook"),
-            _ if below(".cargo") => Some("cargo runs programs that it names"),
+            ".envrc" | ".env" => Some(("shell_directory", "shells read it on entering the directory")),
+            "makefile" | "gnumakefile" | "justfile" | "taskfile.yml" | "rakefile" => Some(("build", "build commands run what it says")),
+            "package.json" | ".npmrc" | ".yarnrc" | ".yarnrc.yml" | ".pnpmfile.cjs" => Some(("packages", "package managers run scripts that it names")),
+            "build.rs" | "setup.py" | "conftest.py" | "pyproject.toml" => Some(("build_script", "builds and tests run it")),
+            ".mcp.json" | "mcp.json" => Some(("agents", "agents start programs that it names")),
+            ".gitattributes" | ".gitmodules" | ".gitconfig" => Some(("git", "git acts by it")),
+            ".bashrc" | ".bash_profile" | ".profile" | ".zshrc" | ".zprofile" | ".zshenv" => Some(("shell_start", "shells run it when they start")),
+            ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | ".pre-commit-config.yaml" => Some(("servers", "servers or hooks run what it says")),
+            _ if below(".vscode") || below(".idea") || below(".devcontainer") => Some(("editors", "editors act by it")),
+            _ if below(".github") || below(".circleci") || below(".buildkite") => Some(("ci", "continuous integration runs it")),
+            _ if below(".husky") || below(".githooks") || below("hooks") => Some(("git_hook", "git runs it as a hook")),
+            _ if below(".cargo") => Some(("cargo", "cargo runs programs that it names")),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 mod devices;
 mod diff;
+mod files;
 mod health;
 mod hub;
 mod import;
@@ -72,6 +73,9 @@ fn table() -> Vec<Route> {
         route("GET", "/v1/pairings/{pairing}", Private, get(pairings::preview)),
         route("POST", "/v1/pairings/{pairing}/approve", Private, post(pairings::approve)),
         route("POST", "/v1/invitations", Private, post(invitations::invite)),
+        route("GET", "/v1/invitations", Private, get(invitations::list)),
+        route("POST", "/v1/invitations/{invitation}/approve", Private, post(invitations::approve)),
+        route("POST", "/v1/invitations/{invitation}/refuse", Private, post(invitations::refuse)),
         route("GET", "/v1/hub", Private, get(hub::info)),
         route("GET", "/v1/devices", Private, get(devices::list)),
         route("PATCH", "/v1/devices/{device}", Private, patch(devices::change)),
@@ -88,6 +92,8 @@ fn table() -> Vec<Route> {
         route("GET", "/v1/sessions/{session}/brief", Private, get(sessions::brief)),
         route("GET", "/v1/sessions/{session}/history", Private, get(sessions::history)),
         route("GET", "/v1/sessions/{session}/diff", Private, get(diff::diff)),
+        route("GET", "/v1/sessions/{session}/file", Private, get(files::file)),
+        route("GET", "/v1/sessions/{session}/paths", Private, get(files::paths)),
         route("GET", "/v1/sessions/{session}/events", Private, get(sessions::events)),
         route("OPTIONS", "/v1/uploads", Private, options(uploads::options)),
         route("POST", "/v1/uploads", Private, post(uploads::begin)),

@@ -34,6 +34,9 @@ fn the_public_routes_are_these_and_no_others() {
       GET    /v1/pairings/{pairing}
       POST   /v1/pairings/{pairing}/approve
       POST   /v1/invitations
+      GET    /v1/invitations
+      POST   /v1/invitations/{invitation}/approve
+      POST   /v1/invitations/{invitation}/refuse
       GET    /v1/hub
       GET    /v1/devices
       PATCH  /v1/devices/{device}
@@ -50,6 +53,8 @@ fn the_public_routes_are_these_and_no_others() {
       GET    /v1/sessions/{session}/brief
       GET    /v1/sessions/{session}/history
       GET    /v1/sessions/{session}/diff
+      GET    /v1/sessions/{session}/file
+      GET    /v1/sessions/{session}/paths
       GET    /v1/sessions/{session}/events
       OPTIONS /v1/uploads
       POST   /v1/uploads

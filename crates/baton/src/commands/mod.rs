@@ -1,8 +1,10 @@
 //! One file a command, one shape: arguments in, an exit code or a failure out.
 
+mod admit;
 pub(crate) mod answer;
 pub(crate) mod approve;
 pub(crate) mod backup;
+pub(crate) mod cat;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod device;

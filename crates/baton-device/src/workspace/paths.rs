@@ -1,0 +1,278 @@
+//! Names of a workspace's files for whoever begins to write one: listed once, kept, and looked through at each letter.
+//!
+//! Only names are read, beneath the workspace's handle and through no link. What `.gitignore` leaves out isn't offered.
+
+use super::beneath::Beneath;
+use super::names::{shown, text_of};
+use super::walk::DERIVED;
+use super::{RelativePath, WorkspaceRoot};
+use baton_proto::{FoundPath, FoundPaths, MAX_FOUND_PATHS};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Names that are kept at most.
+const MAX_NAMES: usize = 200_000;
+const MAX_DEPTH: usize = 64;
+const WITHIN: Duration = Duration::from_secs(5);
+/// What is read of a file that says what git ignores.
+const MAX_RULES_BYTES: u64 = 256 * 1024;
+/// A list is used for this long where nobody says whether something changed.
+const FRESH: Duration = Duration::from_secs(2);
+/// For a new list, where an older one can answer.
+const PATIENCE: Duration = Duration::from_millis(60);
+
+/// Names as they were when they were last listed.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    kept: Mutex<Option<Kept>>,
+    /// Held by whoever lists, so that one does for all.
+    listing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    names: Arc<Listed>,
+    at: Instant,
+}
+
+/// What is in a workspace.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) names: Vec<Name>,
+    /// Why it isn't all, if it isn't.
+    pub(super) cut: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) path: String,
+    /// In small letters, where that is another text.
+    folded: Option<Box<str>>,
+    pub(super) directory: bool,
+}
+
+/// How well a name fits; the smaller the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Whole,
+    WholeName,
+    NameBegins,
+    PathBegins,
+    NameContains,
+    PathContains,
+    /// Its letters are there in that order.
+    Scattered,
+}
+
+impl WorkspaceRoot {
+    /// Paths that fit the beginning of one. A list that is out of date answers if a new one takes too long.
+    pub(crate) async fn find_paths(self: Arc<Self>, query: String, limit: u32) -> FoundPaths {
+        let names = self.names().await;
+        let limit = limit.clamp(1, MAX_FOUND_PATHS) as usize;
+        tokio::task::spawn_blocking(move || found(&names, &query, limit)).await.unwrap_or_default()
+    }
+
+    async fn names(self: &Arc<Self>) -> Arc<Listed> {
+        if let Some(fresh) = self.fresh() {
+            return fresh;
+        }
+        let root = Arc::clone(self);
+        let listing = tokio::spawn(async move { root.list().await });
+        let older = self.kept().map(|kept| kept.names);
+        let listed = match &older {
+            Some(_) => tokio::time::timeout(PATIENCE, listing).await.ok().and_then(Result::ok),
+            None => listing.await.ok(),
+        };
+        listed.or(older).unwrap_or_default()
+    }
+
+    async fn list(self: Arc<Self>) -> Arc<Listed> {
+        let _listing = self.names.listing.lock().await;
+        if let Some(fresh) = self.fresh() {
+            return fresh;
+        }
+        let at = Instant::now();
+        let root = Arc::clone(&self);
+        let names = Arc::new(tokio::task::spawn_blocking(move || root.files.list()).await.unwrap_or_default());
+        let kept = Kept { names: Arc::clone(&names), at };
+        *self.names.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        names
+    }
+
+    fn fresh(&self) -> Option<Arc<Listed>> {
+        self.kept().filter(|kept| kept.at.elapsed() < FRESH).map(|kept| kept.names)
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        self.names.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Beneath {
+    /// Every file and directory that git doesn't ignore and that isn't derived.
+    pub(super) fn list(&self) -> Listed {
+        let mut listing = Listing { files: self, ignored: Vec::new(), deadline: Instant::now() + WITHIN, listed: Listed::default() };
+        match self.directory(&RelativePath::root()) {
+            Ok(directory) => {
+                listing.rules(".git/info/exclude", "");
+                listing.enter(&directory, "", 0);
+            }
+            Err(error) => listing.listed.cut = Some(error.message),
+        }
+        listing.listed
+    }
+}
+
+struct Listing<'a> {
+    files: &'a Beneath,
+    /// What the directories on the way ignore, the outermost first.
+    ignored: Vec<Gitignore>,
+    deadline: Instant,
+    listed: Listed,
+}
+
+impl Listing<'_> {
+    fn enter(&mut self, directory: &OwnedFd, at: &str, depth: usize) {
+        let outer = self.ignored.len();
+        let own_rules = if at.is_empty() { ".gitignore".to_owned() } else { format!("{at}/.gitignore") };
+        if fs::statat(directory, ".gitignore", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            self.rules(&own_rules, at);
+        }
+        let mut inner = Vec::new();
+        if let Ok(entries) = Dir::read_from(directory) {
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if self.full() {
+                    break;
+                }
+                let kind = match entry.file_type() {
+                    FileType::Unknown => match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                        Err(_) => continue,
+                    },
+                    kind => kind,
+                };
+                let is_directory = match kind {
+                    FileType::RegularFile => false,
+                    FileType::Directory => true,
+                    _ => continue,
+                };
+                let name = name.to_bytes();
+                let ours = name.starts_with(b".baton-") && name.ends_with(b".tmp");
+                if matches!(name, b"." | b"..") || name.eq_ignore_ascii_case(b".git") || ours {
+                    continue;
+                }
+                let text = text_of(name);
+                if is_directory && DERIVED.contains(&text.as_str()) {
+                    continue;
+                }
+                let path = if at.is_empty() { text } else { format!("{at}/{text}") };
+                if self.ignores(&path, is_directory) {
+                    continue;
+                }
+                if is_directory {
+                    inner.push((name.to_vec(), path.clone()));
+                }
+                self.listed.names.push(Name::new(path, is_directory));
+            }
+        }
+        for (name, path) in inner {
+            if self.full() {
+                break;
+            }
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            if depth < MAX_DEPTH
+                && let Ok(inner) = fs::openat(directory, &*name, flags, Mode::empty())
+            {
+                self.enter(&inner, &path, depth + 1);
+            }
+        }
+        self.ignored.truncate(outer);
+    }
+
+    /// Takes in what a file says that git ignores below `at`. What can't be read ignores nothing.
+    fn rules(&mut self, file: &str, at: &str) {
+        let Ok(path) = RelativePath::parse(file) else { return };
+        let Ok(Some(content)) = self.files.read(&path, MAX_RULES_BYTES) else { return };
+        let mut builder = GitignoreBuilder::new(at);
+        for line in String::from_utf8_lossy(&content.bytes).lines() {
+            // A line that is no pattern is git's to complain about.
+            let _ = builder.add_line(None, line);
+        }
+        self.ignored.extend(builder.build().ok());
+    }
+
+    fn ignores(&self, path: &str, directory: bool) -> bool {
+        let decided = self.ignored.iter().rev().map(|rules| rules.matched(path, directory)).find(|found| !found.is_none());
+        decided.is_some_and(|found| found.is_ignore())
+    }
+
+    fn full(&mut self) -> bool {
+        if self.listed.cut.is_none() {
+            if self.listed.names.len() >= MAX_NAMES {
+                self.listed.cut = Some(format!("the workspace has more than {MAX_NAMES} names"));
+            } else if Instant::now() > self.deadline {
+                self.listed.cut = Some(format!("listing the names took more than {} s", WITHIN.as_secs()));
+            }
+        }
+        self.listed.cut.is_some()
+    }
+}
+
+impl Name {
+    fn new(path: String, directory: bool) -> Self {
+        let folded = path.to_lowercase();
+        let folded = (folded != path).then(|| folded.into_boxed_str());
+        Self { path, folded, directory }
+    }
+
+    /// How the name fits a query in small letters, which isn't empty.
+    fn fit(&self, query: &str) -> Option<Fit> {
+        let path = self.folded.as_deref().unwrap_or(&self.path);
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        if path == query {
+            Some(Fit::Whole)
+        } else if name == query {
+            Some(Fit::WholeName)
+        } else if name.starts_with(query) {
+            Some(Fit::NameBegins)
+        } else if path.starts_with(query) {
+            Some(Fit::PathBegins)
+        } else if name.contains(query) {
+            Some(Fit::NameContains)
+        } else if path.contains(query) {
+            Some(Fit::PathContains)
+        } else {
+            let mut letters = path.chars();
+            query.chars().all(|wanted| letters.any(|letter| letter == wanted)).then_some(Fit::Scattered)
+        }
+    }
+}
+
+/// The best that fit. Of those that fit equally well, the shorter one is nearer to what was meant; without a query, what lies at the top.
+fn found(listed: &Listed, query: &str, limit: usize) -> FoundPaths {
+    let query = query.trim_start_matches("./").to_lowercase();
+    let mut fitting: Vec<_> = listed
+        .names
+        .iter()
+        .filter_map(|name| {
+            let fit = if query.is_empty() { Fit::Whole } else { name.fit(&query)? };
+            let depth = if query.is_empty() { name.path.matches('/').count() } else { name.path.len() };
+            Some((fit, depth, name.path.as_str(), name.directory))
+        })
+        .collect();
+    let more = fitting.len() > limit;
+    if more {
+        fitting.select_nth_unstable(limit);
+        fitting.truncate(limit);
+    }
+    fitting.sort_unstable();
+    let path = |(_, _, path, directory): (Fit, usize, &str, bool)| {
+        let shown = shown(path);
+        FoundPath { path: path.to_owned(), shown: (shown != path).then_some(shown), directory }
+    };
+    FoundPaths { paths: fitting.into_iter().map(path).collect(), more, listed: listed.names.len() as u64, cut: listed.cut.clone() }
+}
