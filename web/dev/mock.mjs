@@ -255,9 +255,9 @@ const brief = { goal: "A talk of twenty minutes about keeping bees in the city",
 function route(method, path, body, paired, query) {
   if (path === "/healthz") return { body: {} };
   if (path === "/v1/invitations/claim")
-    return body.secret === "good" ? { cookie: true, body: { device_id: PHONE, user_id: id(9), name: body.name, trust: "trusted" } } : problem(404, "not_found", "The link has been used or has expired.", "Make a new one with `baton pair`, or pair with a code.");
+    return body.secret === "good" ? { cookie: true, body: { state: "approved", device_id: PHONE, user_id: id(9), name: body.name, trust: "trusted" } } : problem(404, "not_found", "The link has been used or has expired.", "Make a new one with `baton pair`, or pair with a code.");
   if (path === "/v1/pairings") {
-    const started = { pairing_id: randomUUID(), code: "KXRM-7FWQ", secret: "s", expires_at: now(-300) };
+    const started = { pairing_id: randomUUID(), code: "KXRM-7FWQ", secret: "s", number: "482", expires_at: now(-300) };
     pairings.set(started.pairing_id, 0);
     return { body: started };
   }
@@ -269,9 +269,10 @@ function route(method, path, body, paired, query) {
   }
   if (!paired) return problem(401, "unauthenticated", "This device isn't signed in.", "Pair it.");
   const preview = /^\/v1\/pairings\/([^/]+)$/.exec(path);
-  if (preview) return preview[1].startsWith("X") ? problem(404, "not_found", "There is no such code.", "Check it; codes are valid for five minutes.") : { body: { name: "Ada's new laptop", client_type: "web", code: preview[1], expires_at: now(-200) } };
+  if (preview) return preview[1].startsWith("X") ? problem(404, "not_found", "There is no such code.", "Check it; codes are valid for five minutes.") : { body: { name: "Ada's new laptop", client_type: "web", code: preview[1], number: "482", from: "192.168.1.23", expires_at: now(-200) } };
   if (path.endsWith("/approve")) return { body: {} };
   if (path === "/v1/hub") return { body: info() };
+  if (path === "/v1/invitations") return { body: { invitations: [] } };
   if (path === "/v1/devices") return { body: { devices } };
   if (path === "/v1/sessions") return { body: { sessions: [...sessions.values()].map((session) => session.summary()), next: null } };
   if (path === "/v1/signout") return { body: {} };

@@ -11,7 +11,7 @@ const hub = await Hub.start({ script: SCRIPT, files: FILES, git: true });
 const browser = await launch();
 try {
   const desk = await hub.pair(hub.link, "Ada's desk", "web");
-  const invite = async (name, type, trust = "trusted") => hub.pair((await hub.call(desk, "POST", "/v1/invitations", { trust })).url, name, type);
+  const invite = (name, type, trust = "trusted") => hub.invite(desk, trust, name, type);
   const phone = await invite("Ada's phone", "phone");
   const tablet = await invite("Kitchen tablet", "tablet");
   await invite("Old laptop", "cli", "standard");

@@ -16,7 +16,7 @@ before(async () => {
   if (skip) return;
   [hub, browser] = await Promise.all([Hub.start({ script: SCRIPT, files: FILES, git: true }), launch()]);
   desk = await hub.pair(hub.link, "Ada's desk", "web");
-  phone = await hub.pair((await hub.call(desk, "POST", "/v1/invitations", { trust: "trusted" })).url, "Ada's phone", "phone");
+  phone = await hub.invite(desk, "trusted", "Ada's phone", "phone");
   for (;;) {
     const { devices } = await hub.call(desk, "GET", "/v1/devices");
     if (devices.some((device) => device.online && device.workspaces?.length)) break;

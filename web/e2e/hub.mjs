@@ -127,6 +127,21 @@ export class Hub {
     if (!response.ok) throw new Error(await response.text());
     return response.headers.get("set-cookie").split(";")[0];
   }
+
+  /** Pairs a device without a page by a link that another one makes and confirms. */
+  async invite(maker, trust, name, clientType = "web") {
+    const link = await this.call(maker, "POST", "/v1/invitations", { trust });
+    const post = (path, body) => fetch(this.origin + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", origin: this.origin },
+      body: JSON.stringify({ ...body, cookie: true }),
+    });
+    const asking = await (await post("/v1/invitations/claim", { secret: link.secret, name, client_type: clientType })).json();
+    await this.call(maker, "POST", `/v1/invitations/${link.invitation_id}/approve`, { number: asking.number });
+    const response = await post(`/v1/pairings/${asking.pairing_id}/claim`, { secret: asking.secret });
+    if (!response.ok) throw new Error(await response.text());
+    return response.headers.get("set-cookie").split(";")[0];
+  }
 }
 
 export function launch() {

@@ -115,9 +115,9 @@ test("a browser that refuses to keep anything is told so, and works", { skip }, 
 });
 
 test("a browser that keeps no cookie is told so after it was let in, instead of being asked to pair for ever", { skip }, async () => {
-  const { url } = await hub.call(desk, "POST", "/v1/invitations", { trust: "standard" });
+  const { url, invitation_id: link } = await hub.call(desk, "POST", "/v1/invitations", { trust: "standard" });
   const own = await context(browser, hub, { size: PHONE });
-  await own.route("**/v1/invitations/claim", async (route) => {
+  await own.route("**/v1/pairings/*/claim", async (route) => {
     const answer = await route.fetch();
     const { "set-cookie": _, ...headers } = answer.headers();
     await route.fulfill({ response: answer, headers });
@@ -126,6 +126,8 @@ test("a browser that keeps no cookie is told so after it was let in, instead of 
   const page = await own.newPage();
   await page.goto(`${hub.origin}/${new URL(url).hash}`);
   await page.getByTestId("pair-start").click();
+  const number = await page.getByTestId("pair-number").innerText();
+  await hub.call(desk, "POST", `/v1/invitations/${link}/approve`, { number });
   await page.getByTestId("no-cookie").waitFor();
   await own.close();
 });

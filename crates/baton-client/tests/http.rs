@@ -5,7 +5,10 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{Response, StatusCode};
 use baton_client::{ChangeEntry, ClientError, Http, HubUrl, Token};
-use baton_proto::{DevicePatch, ErrorBody, ErrorCode, Intent, Operation, OperationId, PairingClaim, ReplyStatus, SessionId, Trust};
+use baton_proto::{
+    DevicePatch, ErrorBody, ErrorCode, Intent, InvitationApproval, Operation, OperationId, PairingApproval, PairingClaim, ReplyStatus,
+    SessionId, Trust,
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -66,8 +69,12 @@ async fn each_call_asks_its_route_with_the_token_in_the_header() {
     let _ = http.revoke_device(device).await;
     let _ = http.claim_pairing(pairing, &PairingClaim { secret: "s".into(), cookie: false }).await;
     let _ = http.preview_pairing("AB/CD").await;
-    let _ = http.approve_pairing("ABCD-EFGH", Trust::Standard).await;
+    let _ = http.approve_pairing("ABCD-EFGH", &PairingApproval { trust: Trust::Standard, number: "107".into() }).await;
     let _ = http.invite(Trust::Trusted).await;
+    let invitation = ID.parse().unwrap();
+    let _ = http.invitations().await;
+    let _ = http.approve_invitation(invitation, &InvitationApproval { number: "107".into() }).await;
+    let _ = http.refuse_invitation(invitation).await;
     let operation = serde_json::to_string(&operation()).unwrap();
     let expected = [
         "GET /v1/hub Bearer canary ".to_owned(),
@@ -83,8 +90,11 @@ async fn each_call_asks_its_route_with_the_token_in_the_header() {
         format!("DELETE /v1/devices/{ID} Bearer canary "),
         format!("POST /v1/pairings/{ID}/claim Bearer canary {{\"secret\":\"s\",\"cookie\":false}}"),
         "GET /v1/pairings/AB%2FCD Bearer canary ".to_owned(),
-        "POST /v1/pairings/ABCD-EFGH/approve Bearer canary {\"trust\":\"standard\"}".to_owned(),
+        "POST /v1/pairings/ABCD-EFGH/approve Bearer canary {\"trust\":\"standard\",\"number\":\"107\"}".to_owned(),
         "POST /v1/invitations Bearer canary {\"trust\":\"trusted\"}".to_owned(),
+        "GET /v1/invitations Bearer canary ".to_owned(),
+        format!("POST /v1/invitations/{ID}/approve Bearer canary {{\"number\":\"107\"}}"),
+        format!("POST /v1/invitations/{ID}/refuse Bearer canary {{}}"),
     ];
     assert_eq!(*asked.lock().unwrap(), expected);
 }

@@ -1,4 +1,4 @@
-use crate::{DeviceId, InvitationId, JournalId, PairingId, Timestamp, ToolSpec, UserId, Workspace};
+use crate::{DeviceId, JournalId, Timestamp, ToolSpec, UserId, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -81,96 +81,6 @@ pub struct DeviceView {
     pub workspaces: Vec<Workspace>,
     #[serde(default)]
     pub tools: Vec<String>,
-}
-
-/// `POST /v1/pairings`: a new device asks to be paired.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairingRequest {
-    pub name: String,
-    pub client_type: ClientType,
-    #[serde(default)]
-    pub capabilities: Capabilities,
-}
-
-/// The hub's answer to it. `secret` is for the new device alone; `code` is read to the approving one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairingStarted {
-    pub pairing_id: PairingId,
-    /// Eight characters of an alphabet without look-alikes, shown as `ABCD-EFGH`.
-    pub code: String,
-    pub secret: String,
-    pub expires_at: Timestamp,
-}
-
-/// `GET /v1/pairings/{code}` by a trusted device: what asks, shown before it is approved (S4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairingPreview {
-    pub name: String,
-    pub client_type: ClientType,
-    pub code: String,
-    pub expires_at: Timestamp,
-}
-
-/// `POST /v1/pairings/{code}/approve`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairingApproval {
-    pub trust: Trust,
-}
-
-/// `POST /v1/pairings/{pairing_id}/claim` with the secret: what became of the request. The token is in it once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum PairingState {
-    Waiting { expires_at: Timestamp },
-    Approved(Credentials),
-}
-
-/// `POST /v1/pairings/{pairing_id}/claim`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairingClaim {
-    pub secret: String,
-    /// Set the token as a cookie and leave it out of the body (browsers).
-    #[serde(default)]
-    pub cookie: bool,
-}
-
-/// What a newly paired device is given.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Credentials {
-    pub device_id: DeviceId,
-    pub user_id: UserId,
-    pub name: String,
-    pub trust: Trust,
-    /// Shown once. Empty for a browser, which gets it as a cookie that its scripts can't read.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub token: String,
-}
-
-/// `POST /v1/invitations`: a trusted device makes a one-time link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct InvitationRequest {
-    pub trust: Trust,
-}
-
-/// The link's secret, shown once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Invitation {
-    pub invitation_id: InvitationId,
-    pub secret: String,
-    pub url: String,
-    pub expires_at: Timestamp,
-}
-
-/// `POST /v1/invitations/claim`: whoever holds the link names itself and is paired.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct InvitationClaim {
-    pub secret: String,
-    pub name: String,
-    pub client_type: ClientType,
-    #[serde(default)]
-    pub capabilities: Capabilities,
-    #[serde(default)]
-    pub cookie: bool,
 }
 
 /// `PATCH /v1/devices/{id}`.

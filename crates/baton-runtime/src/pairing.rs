@@ -1,13 +1,14 @@
-//! Pairing by code and by invitation (S4): one claim, five minutes, and an approving device that was shown what asks.
+//! Pairing by code and by link (S4): one claim, five minutes, and an approving device that was shown what asks and compared a number.
 
 use crate::clock::Clock;
 use crate::directory::{Directory, Identity};
+use crate::invitations::{self, Link};
 use crate::secret::{hash, random_code, random_token};
 use baton_core::Ids;
 use baton_core::user::{UserCommand, checked_name};
 use baton_proto::{
-    Capabilities, ClientType, Credentials, Digest, ErrorBody, ErrorCode, Event, InvitationClaim, InvitationId, PAIRING_S, PairingId,
-    PairingPreview, PairingRequest, PairingStarted, PairingState, Timestamp, Trust, UserEvent, UserId,
+    Capabilities, ClientType, Credentials, Digest, ErrorBody, ErrorCode, Event, InvitationClaim, InvitationId, PAIRING_S, PairingApproval,
+    PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Timestamp, Trust, UserEvent, UserId, pairing_number,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,6 +20,8 @@ const MAX_OPEN: usize = 64;
 const MAX_OPEN_FROM_ONE: usize = 8;
 /// Wrong codes or secrets from one place in the time a code lives, before it has to wait (S3: from loopback too).
 const MAX_WRONG: u32 = 10;
+/// Wrong numbers or secrets for one request, before it is dead.
+pub(crate) const MAX_WRONG_FOR_ONE: u32 = 3;
 
 /// A made invitation; the secret is shown once.
 #[derive(Clone, Debug)]
@@ -30,14 +33,15 @@ pub struct MadeInvitation {
 
 #[derive(Debug)]
 pub(crate) struct Pairing {
-    directory: Arc<Directory>,
-    clock: Arc<dyn Clock>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) clock: Arc<dyn Clock>,
     open: Mutex<Open>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+pub(crate) struct Open {
     requests: Vec<Request>,
+    pub(crate) links: Vec<Link>,
     wrong: HashMap<IpAddr, (u32, Timestamp)>,
 }
 
@@ -55,12 +59,44 @@ struct Request {
     id: PairingId,
     code: String,
     secret_hash: Digest,
+    number: String,
     name: String,
     client_type: ClientType,
     capabilities: Capabilities,
     expires_at: Timestamp,
-    approved: Option<(UserId, Trust)>,
+    approved: Option<(Identity, Trust)>,
+    address: IpAddr,
     from: IpAddr,
+    /// Wrong numbers and secrets so far.
+    wrong: u32,
+}
+
+impl Request {
+    fn preview(&self) -> PairingPreview {
+        PairingPreview {
+            name: self.name.clone(),
+            client_type: self.client_type,
+            code: shown(&self.code),
+            number: self.number.clone(),
+            from: self.address.to_string(),
+            expires_at: self.expires_at,
+        }
+    }
+}
+
+/// What a new device is to become, once it was approved.
+pub(crate) struct Admitted {
+    pub(crate) by: Identity,
+    pub(crate) trust: Trust,
+    pub(crate) name: String,
+    pub(crate) client_type: ClientType,
+    pub(crate) capabilities: Capabilities,
+}
+
+/// What became of a request that its device asks about.
+pub(crate) enum Claimed {
+    Waiting(Timestamp),
+    Admitted(Admitted),
 }
 
 impl Pairing {
@@ -68,13 +104,14 @@ impl Pairing {
         Self { directory, clock, open: Mutex::default() }
     }
 
-    pub(crate) fn start(&self, from: IpAddr, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
-        let from = place(from);
+    pub(crate) fn start(&self, address: IpAddr, request: PairingRequest) -> Result<PairingStarted, ErrorBody> {
+        let from = place(address);
         let name = checked_name(&request.name)?;
         let now = self.clock.now();
         let (Some(code), Some(secret)) = (random_code(), random_token()) else { return Err(no_randomness()) };
-        let expires_at = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
+        let expires_at = five_minutes_after(now);
         let id = Ids::new(now, self.clock.random()).fresh();
+        let number = pairing_number(id, &secret);
         let mut open = self.open();
         open.requests.retain(|request| request.expires_at > now);
         open.make_room(from)?;
@@ -82,65 +119,71 @@ impl Pairing {
             id,
             code: code.clone(),
             secret_hash: hash(&secret),
+            number: number.clone(),
             name,
             client_type: request.client_type,
             capabilities: request.capabilities,
             expires_at,
             approved: None,
+            address: address.to_canonical(),
             from,
+            wrong: 0,
         });
-        Ok(PairingStarted { pairing_id: id, code: shown(&code), secret, expires_at })
+        Ok(PairingStarted { pairing_id: id, code: shown(&code), secret, number, expires_at })
     }
 
     pub(crate) fn preview(&self, from: IpAddr, code: &str) -> Result<PairingPreview, ErrorBody> {
-        let now = self.clock.now();
         let mut open = self.open();
-        let request = open.find(from, code, now)?;
-        Ok(PairingPreview {
-            name: request.name.clone(),
-            client_type: request.client_type,
-            code: shown(&request.code),
-            expires_at: request.expires_at,
-        })
+        let position = open.find(from, code, self.clock.now())?;
+        Ok(open.requests[position].preview())
     }
 
-    /// A trusted device lets a new one in.
-    pub(crate) fn approve(&self, by: Identity, from: IpAddr, code: &str, trust: Trust) -> Result<PairingPreview, ErrorBody> {
+    /// A trusted device lets a new one in, having compared the number that both show.
+    pub(crate) fn approve(&self, by: Identity, from: IpAddr, code: &str, approval: &PairingApproval) -> Result<PairingPreview, ErrorBody> {
         self.trusted(by)?;
-        let now = self.clock.now();
         let mut open = self.open();
-        let request = open.find(from, code, now)?;
-        request.approved = Some((by.user_id, trust));
-        Ok(PairingPreview {
-            name: request.name.clone(),
-            client_type: request.client_type,
-            code: shown(&request.code),
-            expires_at: request.expires_at,
-        })
+        let position = open.find(from, code, self.clock.now())?;
+        let request = &mut open.requests[position];
+        if request.number != approval.number {
+            request.wrong += 1;
+            let dead = request.wrong >= MAX_WRONG_FOR_ONE;
+            if dead {
+                open.requests.remove(position);
+            }
+            return Err(wrong_number(dead));
+        }
+        request.approved = Some((by, approval.trust));
+        Ok(request.preview())
     }
 
     /// The new device asks what became of its request. Its token is made only now, and given once.
     pub(crate) async fn claim(&self, from: IpAddr, id: PairingId, secret: &str) -> Result<PairingState, ErrorBody> {
         let now = self.clock.now();
         let secret_hash = hash(secret);
-        let (user, trust, name, client_type, capabilities) = {
+        let claimed = {
             let mut open = self.open();
             open.may_try(from, now)?;
-            let position =
-                open.requests.iter().position(|request| request.id == id && request.secret_hash == secret_hash && request.expires_at > now);
-            let Some(position) = position else {
-                open.count_wrong(from, now);
-                return Err(ErrorBody::new(ErrorCode::NotFound, "This pairing is over or was never begun.", "Start pairing anew."));
+            let claimed = match open.claim(id, &secret_hash, now) {
+                None => invitations::claim(&mut open.links, id, &secret_hash, now),
+                found => found,
             };
-            match open.requests[position].approved {
-                None => return Ok(PairingState::Waiting { expires_at: open.requests[position].expires_at }),
-                Some((user, trust)) => {
-                    let request = open.requests.remove(position);
-                    (user, trust, request.name, request.client_type, request.capabilities)
+            match claimed {
+                Some(claimed) => claimed?,
+                None => {
+                    open.count_wrong(from, now);
+                    return Err(ErrorBody::new(ErrorCode::NotFound, "This pairing is over or was never begun.", "Start pairing anew."));
                 }
             }
         };
-        self.pair(user, name, client_type, capabilities, trust).await.map(PairingState::Approved)
+        match claimed {
+            Claimed::Waiting(expires_at) => Ok(PairingState::Waiting { expires_at }),
+            Claimed::Admitted(admitted) => {
+                // Whoever approved may have been revoked, or lost trust, since.
+                self.trusted(admitted.by)?;
+                let Admitted { by, trust, name, client_type, capabilities } = admitted;
+                self.pair(by.user_id, name, client_type, capabilities, trust).await.map(PairingState::Approved)
+            }
+        }
     }
 
     pub(crate) async fn pair(
@@ -157,6 +200,7 @@ impl Pairing {
         credentials(user, &events, token)
     }
 
+    /// A link made on the hub's own machine. It is the only one that lets in whoever opens it first.
     pub(crate) async fn invite(&self, user: UserId, trust: Trust) -> Result<MadeInvitation, ErrorBody> {
         let secret = random_token().ok_or_else(no_randomness)?;
         let events = self.directory.submit(user, UserCommand::Invite { secret_hash: hash(&secret), trust }).await?;
@@ -171,6 +215,7 @@ impl Pairing {
             .ok_or_else(|| ErrorBody::new(ErrorCode::Internal, "The invitation was not made.", "Try again."))
     }
 
+    /// Pairs the first device of a user, by a link that was made on the hub's own machine.
     pub(crate) async fn claim_invitation(&self, from: IpAddr, claim: &InvitationClaim) -> Result<Credentials, ErrorBody> {
         let now = self.clock.now();
         self.open().may_try(from, now)?;
@@ -198,26 +243,42 @@ impl Pairing {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    pub(crate) fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
-    fn find(&mut self, from: IpAddr, code: &str, now: Timestamp) -> Result<&mut Request, ErrorBody> {
+    /// Where the request with that code stands, unless it is approved already.
+    fn find(&mut self, from: IpAddr, code: &str, now: Timestamp) -> Result<usize, ErrorBody> {
         self.may_try(from, now)?;
         let wanted: String = code.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
         let position =
             self.requests.iter().position(|request| request.code == wanted && request.expires_at > now && request.approved.is_none());
-        if let Some(position) = position {
-            return Ok(&mut self.requests[position]);
+        position.ok_or_else(|| {
+            self.count_wrong(from, now);
+            ErrorBody::new(
+                ErrorCode::NotFound,
+                "No device waits with this code.",
+                "Check the code on the new device; it lives for five minutes.",
+            )
+        })
+    }
+
+    /// What became of a request by code; `None` where there is none with that secret.
+    fn claim(&mut self, id: PairingId, secret_hash: &Digest, now: Timestamp) -> Option<Result<Claimed, ErrorBody>> {
+        let position = self.requests.iter().position(|request| request.id == id && request.expires_at > now)?;
+        let request = &mut self.requests[position];
+        if request.secret_hash != *secret_hash {
+            request.wrong += 1;
+            if request.wrong >= MAX_WRONG_FOR_ONE {
+                self.requests.remove(position);
+            }
+            return None;
         }
-        self.count_wrong(from, now);
-        Err(ErrorBody::new(
-            ErrorCode::NotFound,
-            "No device waits with this code.",
-            "Check the code on the new device; it lives for five minutes.",
-        ))
+        let Some((by, trust)) = request.approved else { return Some(Ok(Claimed::Waiting(request.expires_at))) };
+        let Request { name, client_type, capabilities, .. } = self.requests.remove(position);
+        Some(Ok(Claimed::Admitted(Admitted { by, trust, name, client_type, capabilities })))
     }
 
     /// Nobody's requests push out another's: whoever floods is refused, and a flood from many places pushes out its own.
@@ -239,7 +300,7 @@ impl Open {
         Ok(())
     }
 
-    fn may_try(&mut self, from: IpAddr, now: Timestamp) -> Result<(), ErrorBody> {
+    pub(crate) fn may_try(&mut self, from: IpAddr, now: Timestamp) -> Result<(), ErrorBody> {
         self.wrong.retain(|_, (_, until)| *until > now);
         match self.wrong.get(&place(from)) {
             Some((count, _)) if *count >= MAX_WRONG => {
@@ -249,8 +310,8 @@ impl Open {
         }
     }
 
-    fn count_wrong(&mut self, from: IpAddr, now: Timestamp) {
-        let until = now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000);
+    pub(crate) fn count_wrong(&mut self, from: IpAddr, now: Timestamp) {
+        let until = five_minutes_after(now);
         let entry = self.wrong.entry(place(from)).or_insert((0, until));
         entry.0 += 1;
     }
@@ -276,6 +337,16 @@ fn shown(code: &str) -> String {
     format!("{}-{}", &code[..4], &code[4..])
 }
 
-fn no_randomness() -> ErrorBody {
+pub(crate) fn five_minutes_after(now: Timestamp) -> Timestamp {
+    now.plus(i64::try_from(PAIRING_S).unwrap_or(300) * 1000)
+}
+
+/// `dead`: one wrong number too many was given.
+pub(crate) fn wrong_number(dead: bool) -> ErrorBody {
+    let hint = if dead { "It was refused. The new device has to begin anew." } else { "Compare again; if they differ, refuse it." };
+    ErrorBody::new(ErrorCode::Invalid, "That isn't the number of the device that asks.", hint)
+}
+
+pub(crate) fn no_randomness() -> ErrorBody {
     ErrorBody::new(ErrorCode::Internal, "The hub's machine gives no randomness.", "Look at the hub's machine.")
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::Seeded;
-use support::hub::{Hub, ledger_device};
+use support::hub::{Hub, confirm, ledger_device};
 use support::workspace::admin_template;
 use tokio::process::Child;
 use uuid::Uuid;
@@ -80,6 +80,7 @@ impl World {
         let http = Http::new(hub.url().parse().expect("an address"), Some(token.clone())).expect("a client");
         let invitation = http.invite(baton_proto::Trust::Trusted).await.expect("an invitation");
         let device = Some(ledger_device(&hub, directory.path(), ledger.url(), Some(&invitation.secret)));
+        confirm(&http).await;
         while !http.devices().await.is_ok_and(|all| all.iter().any(|device| device.name == "ledger" && device.online)) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

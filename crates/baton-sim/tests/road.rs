@@ -16,7 +16,7 @@ use std::time::Duration;
 use support::Seeded;
 use support::browser::Browser;
 use support::command::Terminal;
-use support::hub::{Hub, code_of, ledger_device};
+use support::hub::{Hub, code_of, confirm, ledger_device};
 use support::workspace::admin_template;
 use tokio::process::Child;
 
@@ -148,6 +148,7 @@ impl World {
         let secret = link.split("invite=").nth(1).expect("a secret").to_owned();
         self.ledger_device = Some(ledger_device(&self.hub, &self.directory, self.ledger.url(), Some(&secret)));
         let http = self.http();
+        confirm(&http).await;
         until("the ledger's device is connected", || async {
             http.devices().await.is_ok_and(|all| all.iter().any(|device| device.name == "ledger" && device.online))
         })

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use baton_proto::{
-    Brief, Change, ClientFrame, Credentials, ErrorCode, FoundPaths, HubFrame, Operation, InvitationApproval, InvitationState, InvitationView, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, SessionImport,
-    Snapshot, WorkspaceDiff,
+    Brief, Change, ClientFrame, Credentials, ErrorCode, FoundPaths, HubFrame, InvitationApproval, InvitationState, InvitationView,
+    Operation, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, SessionImport, Snapshot, WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Serialize;

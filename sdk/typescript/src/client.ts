@@ -16,6 +16,7 @@ import {
   type ClientFrame,
   type ClientType,
   type DeviceView,
+  type InvitationView,
   type HubFrame,
   type HandoffId,
   type HubInfo,
@@ -68,6 +69,8 @@ export class BatonClient {
   /** Where the list of sessions goes on; `null` at its end. */
   sessionsBefore: string | null = null;
   devices: readonly DeviceView[] | null = null;
+  /** The links that this device made, and who asks to be let in by them. */
+  invitations: readonly InvitationView[] | null = null;
   /** Open offers of sessions to this device, by the handoff's id. */
   readonly offers = new Map<HandoffId, HandoffOffer>();
   /** The latest error that belongs to no operation. */
@@ -307,6 +310,13 @@ export class BatonClient {
       this.devices = await this.hub.devices();
     }, this.#refreshDevices);
   }
+  /** The links that this device made; only a trusted one makes any. */
+  async refreshInvitations(): Promise<void> {
+    await this.#quietly(async () => {
+      this.invitations = await this.hub.invitations();
+    }, this.#refreshInvitations);
+  }
+  #refreshInvitations = (): Promise<void> => this.refreshInvitations();
   #refreshSessions = (): Promise<void> => this.refreshSessions();
   #refreshDevices = (): Promise<void> => this.refreshDevices();
 
@@ -332,6 +342,7 @@ export class BatonClient {
     this.sessions = null;
     this.sessionsBefore = null;
     this.devices = null;
+    this.invitations = null;
     await this.#storage.clear();
     this.#changed();
   }
@@ -390,6 +401,7 @@ export class BatonClient {
         this.#flush();
         void this.refreshSessions();
         void this.refreshDevices();
+        if (frame.trust === "trusted") void this.refreshInvitations();
         break;
       case "view":
         this.#resubscribing.delete(frame.session_id);
@@ -423,7 +435,9 @@ export class BatonClient {
         this.#takeOffer(frame);
         break;
       case "changed":
-        void (frame.what === "devices" ? this.refreshDevices() : this.refreshSessions());
+        if (frame.what === "devices") void this.refreshDevices();
+        else if (frame.what === "invitations") void this.refreshInvitations();
+        else void this.refreshSessions();
         break;
       case "error": {
         const state = frame.session_id == null ? undefined : this.#states.get(frame.session_id);

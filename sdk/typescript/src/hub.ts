@@ -3,7 +3,6 @@ import type {
   Brief,
   Capabilities,
   ClientType,
-  Credentials,
   DevicePatch,
   DeviceView,
   ErrorBody,
@@ -11,6 +10,8 @@ import type {
   History,
   HubInfo,
   Invitation,
+  InvitationState,
+  InvitationView,
   PairingPreview,
   PairingStarted,
   PairingState,
@@ -102,11 +103,23 @@ export class Hub {
   signOut(): Promise<unknown> {
     return this.#call("POST", "/v1/signout", {});
   }
-  claimInvitation(secret: string, who: Introduction): Promise<Credentials> {
+  /** Opens a link. What answers `asking` shows its number, and asks `claimPairing` what became of it. */
+  claimInvitation(secret: string, who: Introduction): Promise<InvitationState> {
     return this.#call("POST", "/v1/invitations/claim", { secret, ...who, cookie: true });
   }
   invite(trust: Trust): Promise<Invitation> {
     return this.#call("POST", "/v1/invitations", { trust });
+  }
+  /** The links that this very device made, the newest first, and who asks to be let in by them. */
+  async invitations(): Promise<InvitationView[]> {
+    return (await this.#call<{ invitations: InvitationView[] }>("GET", "/v1/invitations")).invitations;
+  }
+  /** The person here saw that the new device shows this number. */
+  approveInvitation(invitationId: string, number: string): Promise<InvitationView> {
+    return this.#call("POST", `/v1/invitations/${encodeURIComponent(invitationId)}/approve`, { number });
+  }
+  refuseInvitation(invitationId: string): Promise<InvitationView> {
+    return this.#call("POST", `/v1/invitations/${encodeURIComponent(invitationId)}/refuse`, {});
   }
   startPairing(who: Introduction): Promise<PairingStarted> {
     return this.#call("POST", "/v1/pairings", who);
@@ -117,8 +130,9 @@ export class Hub {
   previewPairing(code: string): Promise<PairingPreview> {
     return this.#call("GET", `/v1/pairings/${encodeURIComponent(code)}`);
   }
-  approvePairing(code: string, trust: Trust): Promise<unknown> {
-    return this.#call("POST", `/v1/pairings/${encodeURIComponent(code)}/approve`, { trust });
+  /** The person here saw that the new device shows this number. */
+  approvePairing(code: string, trust: Trust, number: string): Promise<unknown> {
+    return this.#call("POST", `/v1/pairings/${encodeURIComponent(code)}/approve`, { trust, number });
   }
   /** Whether anything answers within the time; says nothing about who is signed in. */
   async reachable(timeoutMs: number): Promise<boolean> {

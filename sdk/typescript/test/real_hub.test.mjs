@@ -114,8 +114,7 @@ test("what was trimmed comes back from the history, and the log agrees", { skip 
 });
 
 test("a session is offered to another device, which sees the brief and takes it over", { skip }, async () => {
-  const { url } = await call("POST", "/v1/invitations", { trust: "standard" });
-  const other = (await claim(url, "another page")).headers.get("set-cookie").split(";")[0];
+  const other = await house.invite(cookie, "standard", "another page", "web");
   const [here, there] = [await page(), await page(other)];
   try {
     for (const client of [here, there]) {

@@ -3,6 +3,7 @@ import { HubError, makeVisible, type DeviceView, type Invitation, type PairingPr
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
+import { AllAsking, AsksByLink } from "../parts/asking.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Rules } from "../parts/rules.tsx";
 import { Scan } from "../parts/scan.tsx";
@@ -36,6 +37,7 @@ export function Devices({ code, onClose }: { code: string | null; onClose: () =>
           </button>
         </header>
         {error && <Trouble error={error} onDismiss={() => setError(null)} />}
+        {!approving && <AllAsking />}
         {!approving && <ul className="devices">
           {devices.filter((device) => !device.revoked_at).map((device) => (
             <Device key={device.device_id} device={device} mayManage={own?.trust === "trusted"} onError={setError} />
@@ -198,7 +200,7 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
   const approve = (trust: Trust) =>
     attempt(async () => {
       if (!preview) return;
-      await client.hub.approvePairing(preview.code, trust);
+      await client.hub.approvePairing(preview.code, trust, preview.number);
       setDone(preview.name);
       setPreview(null);
       setCode("");
@@ -219,7 +221,9 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
           <p className="preview-name" data-testid="pairing-preview">
             {makeVisible(preview.name)} <span className="chip">{t(`type_${preview.client_type}` as Key)}</span>
           </p>
-          <output className="device-code small-code">{preview.code}</output>
+          <p className="quiet small">{t("asking_from", { from: preview.from })}</p>
+          <p>{t("number_compare")}</p>
+          <output className="device-code" data-testid="approve-number">{preview.number}</output>
           <p className="quiet small">{t("approve_device_warn")}</p>
           {error && <Trouble error={error} />}
           {(["trusted", "standard"] as const).map((trust) => (
@@ -264,28 +268,16 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
   );
 }
 
-/** The other way round: a link that a phone's camera opens. Whoever opens it first is in, so it says what joined. */
+/** The other way round: a link that a phone's camera opens. Whoever opens it asks, and is let in here. */
 function Invite() {
   const client = useClient();
   const { t } = useWords();
   const [trust, setTrust] = useState<Trust>("standard");
   const [link, setLink] = useState<Invitation | null>(null);
   const [error, setError] = useState<HubError | null>(null);
-  // Whoever is there already isn't who joined.
-  const [before] = useState(() => new Set((client.devices ?? []).map((device) => device.device_id)));
-  const joined = (client.devices ?? []).find((device) => !before.has(device.device_id) && !device.revoked_at);
+  const opened = link && (client.invitations ?? []).find((each) => each.invitation_id === link.invitation_id && each.asking);
 
-  if (joined) {
-    return (
-      <div className="sure" role="status" data-testid="invite-joined">
-        <p className="good"><Icon name="check" /> {t("approve_device_done", { name: makeVisible(joined.name) })}</p>
-        <button type="button" className="leave" onClick={() => void client.hub.revokeDevice(joined.device_id).then(() => client.refreshDevices(), (caught: unknown) => setError(asHubError(caught)))}>
-          {t("invite_not_mine")}
-        </button>
-        {error && <Trouble error={error} />}
-      </div>
-    );
-  }
+  if (opened) return <AsksByLink link={opened} />;
   return (
     <div className="sure">
       {error && <Trouble error={error} />}

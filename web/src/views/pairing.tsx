@@ -1,5 +1,5 @@
 /** A browser that the hub doesn't know yet: by the link that it was opened with, or by a code that a trusted device approves. */
-import { HubError, type BatonClient, type PairingStarted } from "@baton/sdk";
+import { HubError, type BatonClient } from "@baton/sdk";
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useWords } from "../context.tsx";
 import { capabilities, clientType, suggestedName } from "../device.ts";
@@ -10,6 +10,14 @@ import { asHubError, Trouble } from "../parts/trouble.tsx";
 import { pairingLink } from "../route.ts";
 
 const ASK_MS = 1_500;
+
+/** What this browser waits with; without a code it came by a link, and the device that made it is asked. */
+interface Asked {
+  pairing_id: string;
+  secret: string;
+  number: string;
+  code: string | null;
+}
 
 export interface PairingProps {
   client: BatonClient;
@@ -28,7 +36,7 @@ export function Pairing({ client, invitation, pairing, onPaired }: PairingProps)
   const [name, setName] = useState(suggestedName);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<HubError | null>(null);
-  const [started, setStarted] = useState<PairingStarted | null>(null);
+  const [started, setStarted] = useState<Asked | null>(null);
 
   const introduction = () => ({ name: name.trim(), client_type: clientType(), capabilities: capabilities() });
 
@@ -39,9 +47,10 @@ export function Pairing({ client, invitation, pairing, onPaired }: PairingProps)
     setError(null);
     try {
       if (secret) {
-        await client.hub.claimInvitation(secret, introduction());
+        const state = await client.hub.claimInvitation(secret, introduction());
         setSecret(null);
-        await entered();
+        if (state.state === "asking") setStarted({ ...state, code: null });
+        else await entered();
       } else {
         setStarted(await client.hub.startPairing(introduction()));
       }
@@ -93,7 +102,7 @@ export function Pairing({ client, invitation, pairing, onPaired }: PairingProps)
   );
 }
 
-function WaitForApproval({ client, started, onPaired, onAgain }: { client: BatonClient; started: PairingStarted; onPaired: () => void; onAgain: () => void }) {
+function WaitForApproval({ client, started, onPaired, onAgain }: { client: BatonClient; started: Asked; onPaired: () => void; onAgain: () => void }) {
   const { t } = useWords();
   const [now, setNow] = useState(Date.now);
   const [error, setError] = useState<HubError | null>(null);
@@ -102,6 +111,7 @@ function WaitForApproval({ client, started, onPaired, onAgain }: { client: Baton
   // The hub's clock may differ from ours: count from when the code arrived.
   const [until] = useState(() => Date.now() + 300_000);
   const expired = now >= until || error?.code === "not_found";
+  const refused = error?.code === "forbidden";
 
   useEffect(() => {
     let ended = false;
@@ -134,13 +144,23 @@ function WaitForApproval({ client, started, onPaired, onAgain }: { client: Baton
   return (
     <section aria-labelledby="code-title">
       <h1 id="code-title">{t("pair_code_title")}</h1>
-      <p className="lead">{t("pair_code_text")}</p>
-      <output className="device-code" data-testid="device-code" data-expired={expired}>{started.code}</output>
-      {!expired && <Scan link={pairingLink(started.code)} words={t("pair_code_scan")} />}
-      {error && !expired && <Trouble error={error} />}
-      {expired ? (
+      {started.code === null ? (
         <>
-          <p role="alert">{t("pair_code_expired")}</p>
+          <p className="lead">{t("pair_number_text")}</p>
+          <output className="device-code" data-testid="pair-number" data-expired={expired || refused}>{started.number}</output>
+        </>
+      ) : (
+        <>
+          <p className="lead">{t("pair_code_text")}</p>
+          <output className="device-code" data-testid="device-code" data-expired={expired}>{started.code}</output>
+          {!expired && <Scan link={pairingLink(started.code)} words={t("pair_code_scan")} />}
+          {!expired && <p>{t("pair_number_then")} <output className="preview-name" data-testid="pair-number">{started.number}</output></p>}
+        </>
+      )}
+      {error && !expired && <Trouble error={error} />}
+      {expired || refused ? (
+        <>
+          {expired && <p role="alert">{t(started.code === null ? "pair_number_expired" : "pair_code_expired")}</p>}
           <button type="button" className="primary wide" onClick={onAgain}>{t("pair_code_new")}</button>
         </>
       ) : (

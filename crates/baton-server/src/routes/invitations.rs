@@ -1,12 +1,13 @@
 use crate::app::App;
 use crate::auth::{Caller, Peer, set_cookie};
-use crate::body::JsonBody;
+use crate::body::{JsonBody, PathId};
 use crate::door::CalledBy;
 use crate::problem::ApiError;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_proto::{Invitation, InvitationClaim, InvitationRequest};
+use baton_proto::{Invitation, InvitationApproval, InvitationClaim, InvitationId, InvitationRequest, InvitationState, InvitationView};
+use serde_json::{Value, json};
 
 /// `POST /v1/invitations`, by a trusted device.
 pub(crate) async fn invite(
@@ -21,15 +22,42 @@ pub(crate) async fn invite(
     Ok(Json(Invitation { invitation_id: made.invitation_id, secret: made.secret, url, expires_at: made.expires_at }))
 }
 
+/// `GET /v1/invitations`: the links that the asking device made, and who opened them.
+pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Json<Value> {
+    Json(json!({"invitations": app.hub.invitations(who)}))
+}
+
+/// `POST /v1/invitations/{invitation_id}/approve`, by the device that made the link.
+pub(crate) async fn approve(
+    State(app): State<App>,
+    Caller(who): Caller,
+    PathId(id): PathId<InvitationId>,
+    JsonBody(approval): JsonBody<InvitationApproval>,
+) -> Result<Json<InvitationView>, ApiError> {
+    Ok(Json(app.hub.approve_invitation(who, id, &approval)?))
+}
+
+/// `POST /v1/invitations/{invitation_id}/refuse`, by the device that made the link.
+pub(crate) async fn refuse(
+    State(app): State<App>,
+    Caller(who): Caller,
+    PathId(id): PathId<InvitationId>,
+) -> Result<Json<InvitationView>, ApiError> {
+    Ok(Json(app.hub.refuse_invitation(who, id)?))
+}
+
 /// `POST /v1/invitations/claim`, by whoever holds the link.
 pub(crate) async fn claim(
     State(app): State<App>,
     Peer(from): Peer,
     JsonBody(claim): JsonBody<InvitationClaim>,
 ) -> Result<Response, ApiError> {
-    let mut credentials = app.hub.claim_invitation(from, &claim).await?;
-    let token = claim.cookie.then(|| std::mem::take(&mut credentials.token));
-    let mut response = Json(credentials).into_response();
+    let mut state = app.hub.open_invitation(from, &claim).await?;
+    let token = match &mut state {
+        InvitationState::Approved(credentials) if claim.cookie => Some(std::mem::take(&mut credentials.token)),
+        _ => None,
+    };
+    let mut response = Json(state).into_response();
     if let Some(token) = token {
         set_cookie(&app, &mut response, &token);
     }

@@ -34,7 +34,7 @@ pub(crate) async fn approve(
     PathId(code): PathId<String>,
     JsonBody(approval): JsonBody<PairingApproval>,
 ) -> Result<Json<PairingPreview>, ApiError> {
-    Ok(Json(app.hub.approve_pairing(who, from, &code, approval.trust)?))
+    Ok(Json(app.hub.approve_pairing(who, from, &code, &approval)?))
 }
 
 /// `POST /v1/pairings/{pairing_id}/claim`, by the new device.

@@ -2,7 +2,7 @@
 //! is answered has the effect that was meant, once.
 
 use crate::support::house::{House, call, is, messages, open_question, task};
-use crate::support::hub::ledger_device;
+use crate::support::hub::{confirm, ledger_device};
 use crate::{calling, rule};
 use baton_proto::{CallState, Phase, QuestionKind, SessionId, Trust};
 use baton_sim::ledger::Ledger;
@@ -121,6 +121,7 @@ async fn e3_c08_a_device_killed_before_or_after_its_effect_leaves_exactly_one() 
     let invitation = house.phone.invite(Trust::Trusted).await.expect("an invitation");
     let directory = house.directory.path();
     let mut device = ledger_device(&house.hub, directory, &silence.url, Some(&invitation.secret));
+    confirm(&house.phone).await;
     house.online("ledger").await;
 
     // What is dispatched to a device that has just died reaches the one that follows it. Killed before the effect. With a lookup it is found not to have happened, and done; without one a human decides.

@@ -4,7 +4,7 @@
 use crate::rule;
 use crate::support::house::{House, Plan, messages, operate, refusal, task};
 use crate::support::hub::Unusual;
-use baton_proto::{ErrorCode, Intent, Operation, OperationId, Phase, ReplyStatus, Role, SessionEvent, SessionId};
+use baton_proto::{DevicePatch, ErrorCode, Intent, Operation, OperationId, Phase, ReplyStatus, Role, SessionEvent, SessionId};
 use baton_store::{SqliteStore, Store, StreamId, StreamKind};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
@@ -122,7 +122,9 @@ async fn a_full_disk_keeps_what_was_acknowledged_refuses_the_rest_in_words_and_d
     assert!(plain.errors.contains("disk is full") && plain.errors.contains("Free some space"), "{}", plain.errors);
     let said = house.terminal.run(&["send", "--new", "quick"]).await;
     assert!(said.code == 4 && said.errors.contains("storage_failed"), "{said:?}");
-    assert!(house.phone.invite(baton_proto::Trust::Trusted).await.is_err());
+    let own = house.phone.devices().await.expect("a list").into_iter().find(|device| device.own).expect("the phone").device_id;
+    let patch = DevicePatch { name: Some("other".to_owned()), trust: None };
+    assert!(house.phone.change_device(own, &patch).await.is_err());
     assert_eq!(house.phone.operate(&refused).await.expect("an answer").error.map(|error| error.code), Some(ErrorCode::StorageFailed));
     assert!(house.phone.hub().await.is_ok());
 

@@ -2,6 +2,7 @@
 //! effect whose beginning nobody heard of is looked up or asked about, and never repeated by itself.
 
 use crate::support::house::{House, call, is, open_question};
+use crate::support::hub::confirm;
 use crate::support::{hub, until};
 use crate::{calling, rule};
 use baton_proto::{CallState, Trust};
@@ -61,6 +62,7 @@ async fn f7_a_device_that_lost_its_journal_between_dispatch_and_start_doubles_no
     let invitation = house.phone.invite(Trust::Trusted).await.expect("an invitation");
     let start = |invite: Option<&str>| hub::ledger_device_at(&wire.url, house.directory.path(), ledger.url(), invite);
     let mut device = start(Some(&invitation.secret));
+    confirm(&house.phone).await;
     house.online("ledger").await;
     let mut begun = 0;
     let mut sessions = Vec::new();

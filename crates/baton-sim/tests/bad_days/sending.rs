@@ -3,7 +3,7 @@
 
 use crate::rule;
 use crate::support::command::Terminal;
-use crate::support::house::{House, calls, messages, open_approvals, operate, refusal, session_of, task};
+use crate::support::house::{House, approve, calls, messages, open_approvals, operate, refusal, session_of, task};
 use crate::support::hub::code_of;
 use baton_proto::{
     Activity, CallState, Decision, EntityView, Intent, Operation, OperationId, Phase, ReplyStatus, Role, SessionEvent, SessionId, Trust,
@@ -75,7 +75,7 @@ async fn c09_sending_again_after_a_lost_answer_makes_one_task() {
     let far = Terminal::named(house.directory.path(), "far");
     let mut pairing = far.start(&["pair", &line.url, "--name", "far"]);
     let code = code_of(&mut pairing).await;
-    house.phone.approve_pairing(&code, Trust::Trusted).await.expect("the code is good");
+    approve(&house.phone, &code, Trust::Trusted).await;
     pairing.event("paired").await;
 
     // The terminal sends again by itself: the opening of the session and the message each lose an answer.

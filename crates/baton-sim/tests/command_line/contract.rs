@@ -2,7 +2,7 @@
 
 use crate::rule;
 use crate::support::command::Terminal;
-use crate::support::house::{House, Plan, claim};
+use crate::support::house::{House, Plan, invited};
 use baton_proto::{ClientType, Trust};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -291,8 +291,7 @@ async fn s19_no_hidden_character_reaches_the_terminal_in_either_form() {
     ]);
     let house = House::build(Plan { rules: Some(rules), ..Plan::default() }).await;
     std::fs::write(house.workspace.join(name), TRAP).expect("a file");
-    let (_, guest) =
-        claim(&house.hub, &house.phone.invite(Trust::Guest).await.expect("a link").url, "pho\u{fffd}ne", ClientType::Phone).await;
+    let (_, guest) = invited(&house.hub, &house.phone, Trust::Guest, "pho\u{fffd}ne", ClientType::Phone).await;
     assert_eq!(guest.trust, Trust::Guest);
     let mut printed = Vec::new();
     let said = format!("trap {TRAP}");

@@ -1,12 +1,12 @@
 use super::command::{Said, Terminal};
-use super::hub::{Hub, Unusual, code_of, ledger_device};
+use super::hub::{Hub, Unusual, code_of, confirm, ledger_device};
 use super::until;
 use super::workspace::small_project;
 use baton_client::{ChangeEntry, Http, Token};
 use baton_proto::{
     ApprovalEntity, ApprovalState, CallEntity, CallState, Capabilities, Change, ClientType, Credentials, EntityView, ErrorCode, Intent,
-    InvitationClaim, Operation, OperationId, QuestionEntity, QuestionState, Reply, Role, SessionEntity, SessionEvent, SessionId,
-    SessionView, TaskEntity, Trust,
+    InvitationClaim, Operation, OperationId, PairingApproval, QuestionEntity, QuestionState, Reply, Role, SessionEntity, SessionEvent,
+    SessionId, SessionView, TaskEntity, Trust,
 };
 use baton_sim::ledger::Ledger;
 use baton_sim::scripted_model::{Script, ScriptedModel};
@@ -74,6 +74,7 @@ impl House {
     pub async fn ledger_device(&self, ledger: &Ledger) -> Child {
         let invitation = self.phone.invite(Trust::Trusted).await.expect("an invitation");
         let child = ledger_device(&self.hub, self.directory.path(), ledger.url(), Some(&invitation.secret));
+        confirm(&self.phone).await;
         self.online("ledger").await;
         child
     }
@@ -193,11 +194,23 @@ pub async fn claim(hub: &Hub, link: &str, name: &str, client_type: ClientType) -
     (Http::new(hub.url().parse().expect("an address"), Some(token)).expect("a client"), credentials)
 }
 
+/// Lets in the device with that code, as a person does who compared the numbers.
+pub async fn approve(approver: &Http, code: &str, trust: Trust) {
+    let number = approver.preview_pairing(code).await.expect("the code is good").number;
+    approver.approve_pairing(code, &PairingApproval { trust, number }).await.expect("the number is good");
+}
+
+/// Pairs a new end by a link that another end makes and confirms.
+pub async fn invited(hub: &Hub, maker: &Http, trust: Trust, name: &str, client_type: ClientType) -> (Http, Credentials) {
+    let link = maker.invite(trust).await.expect("a link").url;
+    tokio::join!(claim(hub, &link, name, client_type), confirm(maker)).0
+}
+
 pub async fn pair_with(hub: &Hub, approver: &Http, terminal: &Terminal, name: &str, trust: Trust) {
     let url = hub.url();
     let mut pairing = terminal.start(&["pair", &url, "--name", name]);
     let code = code_of(&mut pairing).await;
-    approver.approve_pairing(&code, trust).await.expect("the code is good");
+    approve(approver, &code, trust).await;
     pairing.event("paired").await;
 }
 

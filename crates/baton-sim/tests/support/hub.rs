@@ -1,5 +1,7 @@
 use super::command::Started;
 use super::{free_port, program};
+use baton_client::Http;
+use baton_proto::{InvitationApproval, InvitationStanding};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -149,6 +151,19 @@ pub fn ledger_device_at(hub: &str, directory: &Path, ledger: &str, invite: Optio
 }
 
 /// The code that a terminal shows while it waits to be let in.
+/// Waits until somebody has opened a link of this end's, and lets it in, as a person does who compared the numbers.
+pub async fn confirm(maker: &Http) {
+    let (id, number) = super::until("somebody opens the link", || async {
+        let links = maker.invitations().await.ok()?;
+        links
+            .into_iter()
+            .filter(|link| link.standing == InvitationStanding::Asking)
+            .find_map(|link| Some((link.invitation_id, link.asking?.number)))
+    })
+    .await;
+    maker.approve_invitation(id, &InvitationApproval { number }).await.expect("the number is good");
+}
+
 pub async fn code_of(pairing: &mut Started) -> String {
     pairing.event("pairing").await["code"].as_str().expect("a code").to_owned()
 }

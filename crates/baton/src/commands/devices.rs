@@ -1,3 +1,4 @@
+use super::admit;
 use crate::args::{Devices, DevicesAction, TrustLevel};
 use crate::failure::Failure;
 use crate::output::Output;

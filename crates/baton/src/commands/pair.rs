@@ -40,8 +40,11 @@ pub(crate) async fn request(hub: &str, name: &str, client_type: ClientType, out:
     let http = Http::new(profile::hub_url(hub)?, None)?;
     let started = http.start_pairing(&PairingRequest { name: name.to_owned(), client_type, capabilities: Capabilities::default() }).await?;
     out.say(
-        &json!({"event": "pairing", "code": started.code, "pairing_id": started.pairing_id, "expires_at": started.expires_at}),
-        &format!("On a device that you trust, open Devices and approve this code:\n\n    {}\n\nIt lives for five minutes.", started.code),
+        &json!({"event": "pairing", "code": started.code, "number": started.number, "pairing_id": started.pairing_id, "expires_at": started.expires_at}),
+        &format!(
+            "On a device that you trust, open Devices and approve this code:\n\n    {}\n\nThat device then has to show the number {}. The code lives for five minutes.",
+            started.code, started.number
+        ),
     );
     let claim = PairingClaim { secret: started.secret, cookie: false };
     loop {

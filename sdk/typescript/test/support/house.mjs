@@ -77,7 +77,22 @@ export class House {
   /** Pairs a device, and answers with its cookie. */
   async pair(name, clientType = "web", trust = "trusted") {
     this.#owner ??= await this.claim(this.ownerLink, "owner", "web");
-    return this.claim((await this.call(this.#owner, "POST", "/v1/invitations", { trust })).url, name, clientType);
+    return this.invite(this.#owner, trust, name, clientType);
+  }
+
+  /** Pairs a device by a link that another one makes and confirms. */
+  async invite(maker, trust, name, clientType) {
+    const link = await this.call(maker, "POST", "/v1/invitations", { trust });
+    const post = (path, body) => fetch(this.origin + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", origin: this.origin },
+      body: JSON.stringify({ ...body, cookie: true }),
+    });
+    const asking = await (await post("/v1/invitations/claim", { secret: link.secret, name, client_type: clientType })).json();
+    await this.call(maker, "POST", `/v1/invitations/${link.invitation_id}/approve`, { number: asking.number });
+    const response = await post(`/v1/pairings/${asking.pairing_id}/claim`, { secret: asking.secret });
+    if (!response.ok) throw new Error(await response.text());
+    return response.headers.get("set-cookie").split(";")[0];
   }
 
   async call(cookie, method, path, body) {
