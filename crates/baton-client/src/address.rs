@@ -1,10 +1,15 @@
+use crate::tls::Authority;
 use reqwest::Url;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a hub is reached: an `http` or `https` address, possibly below a path, without user, query or fragment.
+/// Where a hub is reached, and by what it proves itself there: an `http` or `https` address, possibly below a path, without user, query
+/// or fragment.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HubUrl(Url);
+pub struct HubUrl {
+    url: Url,
+    authority: Authority,
+}
 
 /// Why a text is no hub's address. Never repeats the text, since people paste secrets into addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +25,29 @@ pub enum AddressError {
 }
 
 impl HubUrl {
+    /// The same address, at which nobody counts as the hub but whom this authority vouches for.
+    #[must_use]
+    pub fn vouched_for_by(self, authority: Authority) -> Self {
+        Self { authority, ..self }
+    }
+
+    /// Whether what is said there is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Host and port, whatever is spoken there.
+    pub fn place(&self) -> (String, Option<u16>) {
+        (self.url.host_str().unwrap_or_default().to_owned(), self.url.port_or_known_default())
+    }
+
+    pub(crate) const fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
     /// The address of a route, each part encoded by itself.
     pub(crate) fn route(&self, parts: &[&str], query: &[(&str, String)]) -> Url {
-        let mut url = self.0.clone();
+        let mut url = self.url.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(parts);
         }
@@ -59,13 +84,13 @@ impl FromStr for HubUrl {
         if url.host().is_none() || url.cannot_be_a_base() {
             return Err(AddressError::Unreadable);
         }
-        Ok(Self(url))
+        Ok(Self { url, authority: Authority::System })
     }
 }
 
 impl fmt::Display for HubUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str().trim_end_matches('/'))
+        f.write_str(self.url.as_str().trim_end_matches('/'))
     }
 }
 

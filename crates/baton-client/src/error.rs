@@ -6,6 +6,12 @@ pub enum ClientError {
     /// Nothing answered, or not in time. Whether the hub took the request in isn't known, so only repeat what may be repeated.
     #[error("The hub can't be reached: {0}. Check that it runs and that its address is right; the request can be repeated.")]
     Unreachable(String),
+    /// Somebody answered who couldn't prove to be the hub. Nothing was said to them.
+    #[error(
+        "Whoever answers at the hub's address isn't the hub that is known here, or has a certificate that nothing here vouches for: {0}. \
+         Compare the fingerprint that `baton up --tls` prints, and name it with --fingerprint when you pair; or name the authority's file with --ca."
+    )]
+    Untrusted(String),
     /// The hub answered that it won't.
     #[error("{0}")]
     Hub(ErrorBody),
@@ -20,7 +26,7 @@ impl ClientError {
         match self {
             Self::Unreachable(_) => true,
             Self::Hub(error) => !error.code.is_final() && !matches!(error.code, ErrorCode::Unauthenticated),
-            Self::Protocol(_) => false,
+            Self::Untrusted(_) | Self::Protocol(_) => false,
         }
     }
 

@@ -20,4 +20,5 @@ pub use error::ClientError;
 pub use http::{ChangeEntry, ChangePage, Http};
 pub use lenient::UnknownChange;
 pub use outbox::{Outbox, OutboxError, Settled};
+pub use tls::{Authority, AuthorityError, Fingerprint};
 pub use token::{Token, TokenError};

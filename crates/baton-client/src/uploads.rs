@@ -1,7 +1,7 @@
 //! Large input in pieces that go on where they stopped (D6), and the blobs that they become.
 
 use crate::ClientError;
-use crate::http::{Http, causes, failure};
+use crate::http::{Http, failure, unanswered};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use baton_proto::{Digest, ErrorBody, ErrorCode};
@@ -97,7 +97,7 @@ impl Http {
     }
 
     async fn told(&self, id: Option<String>, request: RequestBuilder) -> Result<Begun, ClientError> {
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable(causes(&error.without_url()));
+        let unreachable = |error: reqwest::Error| unanswered(&error.without_url());
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         if !status.is_success() {
@@ -131,6 +131,6 @@ fn may_succeed_later(error: &ClientError) -> bool {
         ClientError::Hub(ErrorBody { code, .. }) => {
             matches!(code, ErrorCode::StorageFailed | ErrorCode::ShuttingDown | ErrorCode::Internal)
         }
-        ClientError::Protocol(_) => false,
+        ClientError::Untrusted(_) | ClientError::Protocol(_) => false,
     }
 }
