@@ -1,7 +1,8 @@
 use crate::assets::Assets;
 use crate::config::{ServerConfig, ServerLimits};
 use crate::error::ServerError;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Scheme};
+use crate::tls::Tls;
 use baton_proto::Digest;
 use baton_runtime::Hub;
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub(crate) struct App(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) hub: Arc<Hub>,
     pub(crate) hosts: Hosts,
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) assets: Assets,
     pub(crate) trusted_proxy: bool,
     /// Of the token that may add users, so that comparing it tells nothing by its time.
@@ -33,9 +35,11 @@ pub(crate) struct Parts {
 
 impl App {
     pub(crate) fn new(hub: Arc<Hub>, config: &ServerConfig, listening: SocketAddr) -> Result<Self, ServerError> {
+        let scheme = if config.tls.is_some() { Scheme::Https } else { Scheme::Http };
         Ok(Self(Arc::new(Parts {
             hub,
-            hosts: Hosts::new(listening, &config.allowed_hosts, config.public_url.as_deref())?,
+            hosts: Hosts::new(scheme, listening, &config.allowed_hosts, config.public_url.as_deref())?,
+            tls: config.tls.clone(),
             assets: config.assets,
             trusted_proxy: config.trusted_proxy,
             admin: config.admin_token.as_ref().map(|token| Digest::of_bytes(token.as_bytes())),

@@ -1,6 +1,8 @@
 use crate::assets::Assets;
+use crate::tls::Tls;
 use baton_proto::{HEARTBEAT_S, LEASE_S};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a server is told besides its hub and its socket.
@@ -10,6 +12,8 @@ pub struct ServerConfig {
     pub allowed_hosts: Vec<String>,
     /// The address that browsers use when something stands before the hub, such as `https://baton.example`.
     pub public_url: Option<String>,
+    /// What the hub proves itself with where it speaks HTTPS itself.
+    pub tls: Option<Arc<Tls>>,
     /// The console.
     pub assets: Assets,
     /// Whether what stands before the hub appends to `X-Forwarded-For` who is calling. Only then does the header count (S3).
@@ -33,6 +37,7 @@ impl ServerConfig {
         Self {
             allowed_hosts: Vec::new(),
             public_url: None,
+            tls: None,
             assets,
             trusted_proxy: false,
             admin_token: None,
@@ -46,6 +51,8 @@ impl ServerConfig {
 pub struct ServerLimits {
     /// For the headers of a request, and between two requests of one connection.
     pub headers: Duration,
+    /// For a peer's first byte and its part of the TLS handshake.
+    pub handshake: Duration,
     /// For a request's body.
     pub body: Duration,
     /// For the first frame of a WebSocket.
@@ -68,6 +75,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             headers: Duration::from_secs(10),
+            handshake: Duration::from_secs(10),
             body: Duration::from_secs(30),
             hello: Duration::from_secs(10),
             ping: Duration::from_secs(HEARTBEAT_S),

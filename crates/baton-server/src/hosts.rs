@@ -7,8 +7,16 @@ use axum::http::uri::Authority;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+/// What the hub itself speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
 #[derive(Debug)]
 pub(crate) struct Hosts {
+    scheme: Scheme,
     names: BTreeSet<String>,
     public: Option<Public>,
 }
@@ -21,7 +29,7 @@ struct Public {
 }
 
 impl Hosts {
-    pub(crate) fn new(listening: SocketAddr, allowed: &[String], public_url: Option<&str>) -> Result<Self, ServerError> {
+    pub(crate) fn new(scheme: Scheme, listening: SocketAddr, allowed: &[String], public_url: Option<&str>) -> Result<Self, ServerError> {
         let mut names = BTreeSet::from(["localhost".to_owned()]);
         if !listening.ip().is_unspecified() {
             names.insert(canonical(&listening.ip().to_string()));
@@ -34,7 +42,7 @@ impl Hosts {
             names.insert(host);
             public
         });
-        Ok(Self { names, public })
+        Ok(Self { scheme, names, public })
     }
 
     /// Whether a `Host` names this hub. The port is free, since a tunnel or a container may map it.
@@ -47,17 +55,26 @@ impl Hosts {
     /// Whether a page of this origin is the hub's own, called by this `Host`.
     pub(crate) fn is_own(&self, origin: &str, host: &str) -> bool {
         let public = self.public.as_ref().is_some_and(|public| public.origin.eq_ignore_ascii_case(origin));
-        public || origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+        public || origin.strip_prefix(self.scheme.prefix()).is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     }
 
     /// Whether browsers reach the hub by an encrypted connection only.
     pub(crate) fn secure(&self) -> bool {
-        self.public.as_ref().is_some_and(|public| public.secure)
+        self.scheme == Scheme::Https || self.public.as_ref().is_some_and(|public| public.secure)
     }
 
     /// Where a link for another device leads to.
     pub(crate) fn base(&self, host: &str) -> String {
-        self.public.as_ref().map_or_else(|| format!("http://{host}"), |public| public.origin.clone())
+        self.public.as_ref().map_or_else(|| format!("{}{host}", self.scheme.prefix()), |public| public.origin.clone())
+    }
+}
+
+impl Scheme {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Http => "http://",
+            Self::Https => "https://",
+        }
     }
 }
 
@@ -100,7 +117,7 @@ mod tests {
     use super::*;
 
     fn hosts(listening: &str, public: Option<&str>) -> Hosts {
-        Hosts::new(listening.parse().unwrap(), &["Hub.lan".to_owned(), "192.168.1.5".to_owned()], public).unwrap()
+        Hosts::new(Scheme::Http, listening.parse().unwrap(), &["Hub.lan".to_owned(), "192.168.1.5".to_owned()], public).unwrap()
     }
 
     #[test]
@@ -139,7 +156,7 @@ mod tests {
     }
 
     fn hosts_at(listening: &str) -> Hosts {
-        Hosts::new(listening.parse().unwrap(), &[], None).unwrap()
+        Hosts::new(Scheme::Http, listening.parse().unwrap(), &[], None).unwrap()
     }
 
     #[test]
@@ -168,10 +185,10 @@ mod tests {
     fn what_cannot_be_a_name_is_refused_in_words() {
         let listening = "127.0.0.1:7777".parse().unwrap();
         for given in ["http://hub.lan", "hub.lan:80", "hub.lan/x", "", "a b"] {
-            assert!(Hosts::new(listening, &[given.to_owned()], None).is_err(), "{given}");
+            assert!(Hosts::new(Scheme::Http, listening, &[given.to_owned()], None).is_err(), "{given}");
         }
         for given in ["baton.example", "ftp://baton.example", "https://baton.example/path", "https://user@baton.example", ""] {
-            assert!(Hosts::new(listening, &[], Some(given)).is_err(), "{given}");
+            assert!(Hosts::new(Scheme::Http, listening, &[], Some(given)).is_err(), "{given}");
         }
     }
 }

@@ -15,9 +15,11 @@ mod problem;
 mod routes;
 mod serve;
 mod socket;
+mod tls;
 
 pub use assets::{Asset, Assets};
 pub use config::{ServerConfig, ServerLimits};
 pub use error::ServerError;
 pub use routes::{Access, RouteInfo, routes};
 pub use serve::{bind, serve};
+pub use tls::{Tls, TlsError};
