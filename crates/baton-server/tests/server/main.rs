@@ -19,5 +19,6 @@ mod shutdown;
 mod socket;
 mod stream;
 mod support;
+mod tls;
 mod uploads;
 mod whole;
