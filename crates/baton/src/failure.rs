@@ -68,6 +68,10 @@ impl From<ClientError> for Failure {
                 format!("The hub can't be reached: {why}."),
                 "Check that it runs (`baton up`) and that its address is right.",
             ),
+            ClientError::Untrusted(why) => Self::unreachable(
+                format!("Whoever answers at the hub's address can't prove to be your hub: {why}."),
+                "Compare the fingerprint that `baton up --tls` printed, and name it: baton pair URL --fingerprint SHA256. If it is the same as before, somebody stands between.",
+            ),
             other @ ClientError::Protocol(_) => Self::unreachable(other.to_string(), "Is this the hub's address?"),
         }
     }

@@ -1,3 +1,4 @@
+use crate::address::Address;
 use crate::failure::Failure;
 use crate::files;
 use baton_client::{Http, HubUrl, Token};
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Profile {
     pub(crate) hub: String,
+    /// The fingerprint or the certificates of whoever vouches for the hub, where it isn't whom the system trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authority: Option<String>,
     pub(crate) device_id: DeviceId,
     pub(crate) user_id: UserId,
     pub(crate) name: String,
@@ -16,14 +20,20 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn of(hub: &str, credentials: Credentials) -> Self {
+    pub(crate) fn of(hub: Address, credentials: Credentials) -> Self {
         Self {
-            hub: hub.to_owned(),
+            hub: hub.url,
+            authority: hub.authority,
             device_id: credentials.device_id,
             user_id: credentials.user_id,
             name: credentials.name,
             token: credentials.token,
         }
+    }
+
+    /// The same device, where its hub is reached another way.
+    pub(crate) fn at(&self, hub: Address) -> Self {
+        Self { hub: hub.url, authority: hub.authority, ..self.clone() }
     }
 
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
@@ -48,17 +58,17 @@ impl Profile {
         Token::new(&self.token).map_err(|error| Failure::failed(format!("The profile's token can't be used: {error}."), "Pair again."))
     }
 
+    pub(crate) fn address(&self) -> Address {
+        Address { url: self.hub.clone(), authority: self.authority.clone() }
+    }
+
     pub(crate) fn hub_url(&self) -> Result<HubUrl, Failure> {
-        hub_url(&self.hub)
+        self.address().now()
     }
 
     pub(crate) fn http(&self) -> Result<Http, Failure> {
         Ok(Http::new(self.hub_url()?, Some(self.token()?))?)
     }
-}
-
-pub(crate) fn hub_url(text: &str) -> Result<HubUrl, Failure> {
-    text.parse::<HubUrl>().map_err(|error| Failure::usage(format!("{error}."), "Give the address that `baton up` printed."))
 }
 
 /// The file of a named profile, `default` without a name.

@@ -53,6 +53,13 @@ fn copied(data: &Path, to: &Path) -> Result<BackupFigures, Failure> {
     for name in OF_HUB {
         figures.bytes += copy_file(&data.join(name), &unfinished.path.join(name)).map_err(failed)?;
     }
+    // With another authority every device would have to trust the hub anew.
+    let (from, copy) = (data.join("tls"), unfinished.path.join("tls"));
+    if from.is_dir() {
+        DirBuilder::new().mode(0o700).create(&copy).map_err(failed)?;
+        figures.bytes += copy_file(&from.join("authority.pem"), &copy.join("authority.pem")).map_err(failed)?;
+        sync(&copy).map_err(failed)?;
+    }
     let (from, copy) = (data.join("device"), unfinished.path.join("device"));
     if from.is_dir() {
         DirBuilder::new().mode(0o700).create(&copy).map_err(failed)?;

@@ -1,17 +1,18 @@
 use super::hub::HubFile;
 use super::pair;
-use crate::args::Device;
+use crate::address::Address;
+use crate::args::{Device, Vouching};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::profile::{self, Profile};
+use crate::profile::Profile;
 use crate::supervise::DeviceFile;
 use crate::{files, interrupt};
 use async_trait::async_trait;
 use baton_client::{HubUrl, Timing, UrlSource};
-use baton_device::device::{Device as ActingDevice, DeviceConfig, DeviceError, WorkspaceSource};
+use baton_device::device::{Device as ActingDevice, DeviceConfig, DeviceError, WorkspaceNews, WorkspaceSource};
 use baton_device::sandbox::{Limits, SandboxMode};
 use baton_device::tool::{CancelSignal, Toolbox};
-use baton_device::workspace::{WorkspaceOptions, WorkspaceRoot};
+use baton_device::workspace::{News, WorkspaceOptions, WorkspaceRoot};
 use baton_proto::{Capabilities, ClientType, Workspace, WorkspaceId};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,9 @@ pub(crate) async fn run(args: Device, out: &Output) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(error.to_string(), "Name another directory with --workspace."))?;
     let toolbox = Toolbox::for_workspace(Arc::clone(&root)).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
     let name = args.name.unwrap_or_else(files::machine_name);
-    let profile = paired(&data, args.hub.as_deref(), &name, out).await?;
+    let profile = paired(&data, args.hub.as_deref(), &args.vouching, &name, out).await?;
     DeviceFile { pid: std::process::id(), workspace: root.path().to_owned(), no_sandbox: args.no_sandbox }.write(&data)?;
+    tokio::spawn(Arc::clone(&root).keep_watch());
     let (stop, shutdown) = CancelSignal::pair();
     tokio::spawn(async move {
         // Without signal handling the device simply runs until it is killed, which its journal survives.
@@ -70,6 +72,20 @@ impl WorkspaceSource for OneWorkspace {
     async fn workspaces(&self) -> Vec<Workspace> {
         vec![self.root.describe(self.id).await]
     }
+
+    async fn has_news(&self) {
+        self.root.has_news().await;
+    }
+
+    fn take_news(&self) -> Vec<WorkspaceNews> {
+        let news = self.root.take_news().into_iter();
+        news.map(|News { baseline, files, files_left_out }| WorkspaceNews {
+            workspace: self.root.describe_as(self.id, baseline),
+            files,
+            files_left_out,
+        })
+        .collect()
+    }
 }
 
 fn failure(error: &DeviceError) -> Failure {
@@ -77,14 +93,15 @@ fn failure(error: &DeviceError) -> Failure {
 }
 
 /// The device's own profile; a new one asks to be paired first.
-async fn paired(data: &Path, hub: Option<&str>, name: &str, out: &Output) -> Result<Profile, Failure> {
+async fn paired(data: &Path, hub: Option<&str>, vouching: &Vouching, name: &str, out: &Output) -> Result<Profile, Failure> {
     let path = data.join("profile.json");
     if let Some(profile) = Profile::read(&path)? {
         return Ok(profile);
     }
     let hub =
         hub.ok_or_else(|| Failure::usage("This device isn't paired yet.", "Name the hub: baton device --hub URL --workspace PATH."))?;
-    let credentials = pair::request(hub, name, ClientType::Device, out).await?;
+    let hub = Address::given(Some(hub), vouching)?;
+    let credentials = pair::request(&hub, name, ClientType::Device, out).await?;
     let profile = Profile::of(hub, credentials);
     profile.write(&path)?;
     Ok(profile)
@@ -93,7 +110,7 @@ async fn paired(data: &Path, hub: Option<&str>, name: &str, out: &Output) -> Res
 /// A hub on this machine may come back on another port; its file is read again at each attempt.
 fn url_source(hub_file: Option<PathBuf>, fixed: HubUrl) -> UrlSource {
     Arc::new(move || match &hub_file {
-        Some(file) => HubFile::read(file).and_then(|hub| profile::hub_url(&hub.url)).map_err(|failure| failure.to_string()),
+        Some(file) => HubFile::read(file).and_then(|hub| hub.address().read()).map_err(|failure| failure.to_string()),
         None => Ok(fixed.clone()),
     })
 }

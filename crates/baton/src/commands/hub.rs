@@ -1,5 +1,6 @@
 //! What `up` and `serve` have in common: a hub over its data directory, served on an address.
 
+use crate::address::Address;
 use crate::args;
 use crate::assets;
 use crate::config::Config;
@@ -8,7 +9,7 @@ use crate::files;
 use crate::local::Local;
 use baton_proto::{Trust, UserId};
 use baton_runtime::{Hub, HubConfig, HubError, random_token};
-use baton_server::ServerConfig;
+use baton_server::{ServerConfig, Tls};
 use baton_store::{SqliteStore, StoreError};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +28,12 @@ pub(crate) struct HubFile {
     /// Under which other devices reach it.
     pub(crate) public_url: String,
     pub(crate) pid: u32,
+    /// The fingerprint of its certificate authority, where it speaks HTTPS itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) authority: Option<String>,
+    /// The same where other devices reach the hub itself, and nothing that stands before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) public_authority: Option<String>,
     /// Lets the owner of the data directory add users.
     pub(crate) admin_token: String,
 }
@@ -34,6 +41,23 @@ pub(crate) struct HubFile {
 impl HubFile {
     pub(crate) fn path(data: &Path) -> PathBuf {
         data.join("hub.json")
+    }
+
+    /// How this machine reaches it.
+    pub(crate) fn address(&self) -> Address {
+        Address { url: self.url.clone(), authority: self.authority.clone() }
+    }
+
+    /// The link that pairs a device by a secret. What follows the `#` never leaves the browser.
+    pub(crate) fn link(&self, secret: &str) -> String {
+        // A browser asks its system whom to trust; Baton's own ends take the fingerprint from the link.
+        let authority = self.public_authority.as_ref().map(|authority| format!("&ca={authority}")).unwrap_or_default();
+        format!("{}/#invite={secret}{authority}", self.public_url)
+    }
+
+    /// A hub that was killed leaves its file behind.
+    pub(crate) fn is_of_a_running_hub(&self) -> bool {
+        Path::new("/proc").join(self.pid.to_string()).exists()
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
@@ -59,10 +83,8 @@ pub(crate) enum Search {
 pub(crate) struct Serving {
     pub(crate) hub: Arc<Hub>,
     pub(crate) data: PathBuf,
-    /// Under which this machine reaches it.
-    pub(crate) url: String,
-    /// Under which other devices reach it; the same on a hub that listens on this machine only.
-    pub(crate) public_url: String,
+    /// How it is reached: what this machine's commands read too.
+    pub(crate) file: HubFile,
     pub(crate) owner: UserId,
     /// What was found on this machine, where a model was looked for.
     pub(crate) local: Option<Local>,
@@ -107,23 +129,33 @@ impl Serving {
             Some((id, _)) => id,
             None => hub.create_user(OWNER).await?,
         };
+        let hosts = reachable_hosts(args, address);
+        let tls = if args.tls { Some(Arc::new(open_tls(&data, args, &hosts)?)) } else { None };
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!(
-            "http://{}",
+            "{scheme}://{}",
             SocketAddr::new(if address.ip().is_unspecified() { loopback(address.ip()) } else { address.ip() }, address.port())
         );
-        let hosts = reachable_hosts(args, address);
         let public_url = match (&args.public_url, hosts.first()) {
             (Some(public), _) => public.trim_end_matches('/').to_owned(),
-            (None, Some(host)) => format!("http://{}:{}", bracketed(host), address.port()),
+            (None, Some(host)) => format!("{scheme}://{}:{}", bracketed(host), address.port()),
             (None, None) => url.clone(),
         };
         let admin_token =
             random_token().ok_or_else(|| Failure::failed("The operating system gives no randomness.", "Look at the machine."))?;
-        let file = HubFile { url: url.clone(), public_url: public_url.clone(), pid: std::process::id(), admin_token: admin_token.clone() };
+        let file = HubFile {
+            url,
+            public_url,
+            pid: std::process::id(),
+            authority: tls.as_ref().map(|tls| tls.fingerprint()),
+            public_authority: tls.as_ref().filter(|_| args.public_url.is_none()).map(|tls| tls.fingerprint()),
+            admin_token: admin_token.clone(),
+        };
         files::write_private(&HubFile::path(&data), &serde_json::to_vec(&file).unwrap_or_default())?;
         let config = ServerConfig {
             allowed_hosts: hosts,
             public_url: args.public_url.clone(),
+            tls,
             admin_token: Some(admin_token),
             ..ServerConfig::new(assets::find)
         };
@@ -136,13 +168,31 @@ impl Serving {
             })
             .await
         });
-        Ok(Self { hub, data, url, public_url, owner, local, stop, server })
+        Ok(Self { hub, data, file, owner, local, stop, server })
     }
 
     /// A fresh link that pairs a trusted device of the user's; it works once, for five minutes.
     pub(crate) async fn owner_link(&self) -> Result<String, Failure> {
         let invitation = self.hub.invite(self.owner, None, Trust::Trusted).await?;
-        Ok(format!("{}/#invite={}", self.public_url, invitation.secret))
+        Ok(self.file.link(&invitation.secret))
+    }
+
+    /// Where a device learns to trust the hub. It is reached without encryption, since that is what is missing.
+    pub(crate) fn trust_link(&self) -> Option<String> {
+        self.file.public_authority.as_ref()?;
+        Some(format!("http://{}/trust", self.file.public_url.strip_prefix("https://")?))
+    }
+
+    /// What a person does once on each device before the console opens there without a warning.
+    pub(crate) fn trust_words(&self) -> Option<String> {
+        let fingerprint = self.file.authority.as_ref()?;
+        let grouped = fingerprint.to_uppercase().as_bytes().chunks(4).map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ");
+        let compared =
+            format!("The hub's certificate authority has this fingerprint (SHA-256); compare it before you trust it:\n\n    {grouped}\n");
+        Some(match self.trust_link() {
+            Some(link) => format!("Open this first, once on each device, to let it trust the hub:\n\n    {link}\n\n{compared}"),
+            None => compared,
+        })
     }
 
     /// Drains: says goodbye, lets what is being written finish, closes the store.
@@ -160,13 +210,31 @@ impl Serving {
 
 /// Listening beyond this machine without encryption is a decision, not an accident.
 fn refuse_open_door(args: &args::Hub) -> Result<(), Failure> {
-    if args.listen.ip().is_loopback() || args.allow_plain_http {
+    if args.listen.ip().is_loopback() || args.tls || args.allow_plain_http {
         return Ok(());
     }
     Err(Failure::usage(
         format!("{} is reachable from other machines, and without TLS everybody on the way can read tokens and act as you.", args.listen),
-        "On a network that you trust, add --allow-plain-http. Otherwise listen on 127.0.0.1, put a TLS proxy or a tunnel in front, and name it with --public-url.",
+        "Add --tls. On a network that you trust, --allow-plain-http does without. Or listen on 127.0.0.1, put a TLS proxy or a tunnel in front, and name it with --public-url.",
     ))
+}
+
+/// The hub's own certificate authority, with a certificate for every name that the hub answers to.
+fn open_tls(data: &Path, args: &args::Hub, hosts: &[String]) -> Result<Tls, Failure> {
+    let mut found: Vec<String> = hosts.iter().filter(|host| !args.hosts.contains(host)).cloned().collect();
+    // What stands before the hub under a public address has a certificate of its own, as a rule.
+    found.extend(args.public_url.as_deref().and_then(host_of));
+    Tls::open(&data.join("tls"), &args.hosts, &found).map_err(|error| Failure::failed(error.to_string(), "Nothing was started."))
+}
+
+/// The host of a URL, without its port.
+fn host_of(url: &str) -> Option<String> {
+    let authority = url.split_once("://")?.1.split(['/', '?', '#']).next()?;
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    Some(host.trim_matches(['[', ']']).to_owned())
 }
 
 const fn loopback(like: IpAddr) -> IpAddr {

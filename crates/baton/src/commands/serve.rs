@@ -8,9 +8,14 @@ use serde_json::json;
 pub(crate) async fn run(args: Serve, out: &Output) -> Result<u8, Failure> {
     let serving = Serving::start(&args.hub, Search::Nowhere).await?;
     let link = serving.owner_link().await?;
+    let trust = serving.trust_words();
     out.say(
-        &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id()}),
-        &format!("The hub listens on {}.\nPair your first device with this link; it works once, for five minutes:\n{link}", serving.url),
+        &json!({"event": "ready", "url": serving.file.url, "owner_link": link, "trust_link": serving.trust_link(), "fingerprint": serving.file.authority, "data": serving.data, "pid": std::process::id()}),
+        &format!(
+            "The hub listens on {}.\n{}Pair your first device with this link; it works once, for five minutes:\n{link}",
+            serving.file.url,
+            trust.map(|trust| format!("{trust}\n")).unwrap_or_default()
+        ),
     );
     let failed = {
         let hub = std::sync::Arc::clone(&serving.hub);

@@ -59,7 +59,7 @@ async fn attend(serving: &Serving, workspace: Option<PathBuf>, no_sandbox: bool,
     let model = serving.hub.info().model;
     if out.is_json() {
         out.say(
-            &json!({"event": "ready", "url": serving.url, "owner_link": link, "data": serving.data, "pid": std::process::id(), "device_pid": supervisor.pid(), "workspace": workspace, "model": model, "local_model": serving.local.as_ref().map(Local::value), "device_connected": connected}),
+            &json!({"event": "ready", "url": serving.file.url, "owner_link": link, "trust_link": serving.trust_link(), "fingerprint": serving.file.authority, "data": serving.data, "pid": std::process::id(), "device_pid": supervisor.pid(), "workspace": workspace, "model": model, "local_model": serving.local.as_ref().map(Local::value), "device_connected": connected}),
             "",
         );
     } else {
@@ -95,7 +95,7 @@ async fn own_device(serving: &Serving, data: &Path) -> Result<Identity, Failure>
     }
     let credentials = serving.hub.pair_own_device(serving.owner, &files::machine_name()).await?;
     let identity = Identity { user_id: credentials.user_id, device_id: credentials.device_id };
-    Profile::of(&serving.url, credentials).write(&path)?;
+    Profile::of(serving.file.address(), credentials).write(&path)?;
     Ok(identity)
 }
 
@@ -115,15 +115,17 @@ async fn connected(hub: &Arc<Hub>, own: Identity) -> bool {
 }
 
 fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>, connected: bool) {
-    let code = QRBuilder::new(link).build().map(|code| code.to_str()).unwrap_or_default();
-    line(&code);
-    line(&format!("Open this on your phone; it works once, for five minutes:\n\n    {link}\n"));
-    if serving.public_url == serving.url {
-        line(
-            "The hub listens on this machine only. For a phone, add --listen 0.0.0.0:7440 --allow-plain-http on a network that you trust.",
-        );
+    if let (Some(trust), Some(words)) = (serving.trust_link(), serving.trust_words()) {
+        picture(&trust);
+        line(&words);
     }
-    line(&format!("Hub        {}", serving.url));
+    picture(link);
+    let then = if serving.trust_link().is_some() { "Then open" } else { "Open" };
+    line(&format!("{then} this on your phone; it works once, for five minutes:\n\n    {link}\n"));
+    if serving.file.public_url == serving.file.url {
+        line("The hub listens on this machine only. For a phone, add --tls --listen 0.0.0.0:7440.");
+    }
+    line(&format!("Hub        {}", serving.file.url));
     line(&format!("Data       {}", serving.data.display()));
     line(&format!(
         "Workspace  {}{}",
@@ -141,6 +143,12 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
         )),
     }
     line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
+}
+
+/// A link as a phone's camera reads it.
+fn picture(link: &str) {
+    let code = QRBuilder::new(link).build().map(|code| code.to_str()).unwrap_or_default();
+    line(&code);
 }
 
 fn ids(devices: &[DeviceView]) -> BTreeSet<baton_proto::DeviceId> {

@@ -3,7 +3,6 @@ use crate::args::{User, UserAction};
 use crate::failure::Failure;
 use crate::files;
 use crate::output::Output;
-use crate::profile::hub_url;
 use baton_client::{Http, Token};
 use serde_json::json;
 
@@ -15,8 +14,8 @@ pub(crate) async fn run(args: User, out: &Output) -> Result<u8, Failure> {
     };
     let file = HubFile::read(&HubFile::path(&data))?;
     let token = Token::new(&file.admin_token).map_err(|error| Failure::failed(format!("{error}."), "Start the hub again."))?;
-    let added = Http::new(hub_url(&file.url)?, Some(token))?.add_user(&name).await?;
-    let link = format!("{}/#invite={}", file.public_url, added.secret);
+    let added = Http::new(file.address().read()?, Some(token))?.add_user(&name).await?;
+    let link = file.link(&added.secret);
     out.say(
         &json!({"event": "user_added", "user_id": added.user_id, "name": added.name, "owner_link": link, "expires_at": added.expires_at}),
         &format!("'{}' is added. This link pairs that user's first device; it works once, for five minutes:\n{link}", added.name),
