@@ -154,7 +154,8 @@ export function launch() {
 
 /** A browser's context whose pages get the console from `web/dist`; with a cookie it is that device. */
 export async function context(browser, hub, { cookie, size = [1440, 900], touch = false, ...more } = {}) {
-  const made = await browser.newContext({ viewport: { width: size[0], height: size[1] }, hasTouch: touch, isMobile: touch, locale: "en-US", ...more });
+  // A worker would answer with the files in the hub's program; here they come from the disk.
+  const made = await browser.newContext({ serviceWorkers: "block", viewport: { width: size[0], height: size[1] }, hasTouch: touch, isMobile: touch, locale: "en-US", ...more });
   if (cookie) {
     const [name, value] = cookie.split("=");
     await made.addCookies([{ name, value, url: hub.origin, httpOnly: true, sameSite: "Strict" }]);

@@ -1,6 +1,7 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
 import { takeArrival } from "./route.ts";
+import { startWorker } from "./service_worker_start.ts";
 import "./styles/base.css";
 import "./styles/layout.css";
 import "./styles/list.css";
@@ -10,5 +11,6 @@ import "./styles/cards.css";
 
 // Before anything else is drawn or requested.
 const arrival = takeArrival();
+startWorker();
 const root = document.getElementById("root");
 if (root) createRoot(root).render(<App arrival={arrival} />);
