@@ -30,6 +30,21 @@ pub(crate) async fn asset(State(app): State<App>, Path(name): Path<String>) -> R
     answer(&app, &format!("assets/{name}"), UNCHANGING)
 }
 
+/// What the console is called and looks like as an app.
+pub(crate) async fn manifest(State(app): State<App>) -> Result<Response, ApiError> {
+    answer(&app, "manifest.webmanifest", ASK_AGAIN)
+}
+
+pub(crate) async fn icon(State(app): State<App>, Path(name): Path<String>) -> Result<Response, ApiError> {
+    answer(&app, &format!("icons/{name}"), ASK_AGAIN)
+}
+
+/// What lets the console open offline. Browsers look for a newer one each time, so that an upgraded hub's is taken at once. Its place says
+/// which pages it may act for: all of this hub's.
+pub(crate) async fn service_worker(State(app): State<App>) -> Result<Response, ApiError> {
+    answer(&app, "service_worker.js", ASK_AGAIN)
+}
+
 fn answer(app: &App, name: &str, caching: HeaderValue) -> Result<Response, ApiError> {
     let asset = (app.assets)(name).ok_or_else(|| ErrorBody::not_found("file in the console"))?;
     let content_type = HeaderValue::from_str(&asset.content_type).unwrap_or(HeaderValue::from_static("application/octet-stream"));

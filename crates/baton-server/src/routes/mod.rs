@@ -65,6 +65,9 @@ fn table() -> Vec<Route> {
     vec![
         route("GET", "/", Public, get(assets::index)),
         route("GET", "/assets/{*name}", Public, get(assets::asset)),
+        route("GET", "/icons/{name}", Public, get(assets::icon)),
+        route("GET", "/manifest.webmanifest", Public, get(assets::manifest)),
+        route("GET", "/service_worker.js", Public, get(assets::service_worker)),
         route("GET", "/healthz", Public, get(health::alive)),
         route("GET", "/readyz", Public, get(health::ready)),
         route("POST", "/v1/pairings", Public, post(pairings::start)),

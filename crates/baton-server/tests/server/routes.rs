@@ -25,6 +25,9 @@ fn the_public_routes_are_these_and_no_others() {
     Public
       GET    /
       GET    /assets/{*name}
+      GET    /icons/{name}
+      GET    /manifest.webmanifest
+      GET    /service_worker.js
       GET    /healthz
       GET    /readyz
       POST   /v1/pairings
@@ -127,7 +130,7 @@ async fn every_answer_tells_browsers_what_they_may_do() {
         let headers = response.headers();
         assert_eq!(
             headers["content-security-policy"],
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
             "{path}"
         );
         assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
@@ -151,7 +154,11 @@ async fn only_embedded_files_are_served() {
     let index = server.request("GET", "/").send().await.unwrap();
     assert_eq!(index.headers()["content-type"], "text/html; charset=utf-8");
     assert!(index.text().await.unwrap().contains("<title>Baton</title>"));
+    let worker = server.request("GET", "/service_worker.js").send().await.unwrap();
+    assert_eq!((worker.status().as_u16(), worker.headers()["cache-control"].to_str().unwrap()), (200, "no-cache"));
     for path in [
+        "/icons/..%2findex.html",
+        "/icons/none.png",
         "/assets/none.js",
         "/assets/index.html",
         "/assets/..%2findex.html",

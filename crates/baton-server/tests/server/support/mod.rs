@@ -46,6 +46,7 @@ pub(crate) struct Device {
 fn assets(name: &str) -> Option<Asset> {
     let (bytes, content_type): (&'static [u8], &'static str) = match name {
         "index.html" => (b"<!doctype html><title>Baton</title>", "text/html; charset=utf-8"),
+        "service_worker.js" => (b"addEventListener", "text/javascript"),
         "assets/index-1a2b.js" => (b"export {};", "text/javascript"),
         _ => return None,
     };
