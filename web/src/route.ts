@@ -35,7 +35,7 @@ export interface Arrival {
  * looked at once.
  */
 export function takeArrival(): Arrival {
-  const [, kind, value] = /^#(invite|pair)=(.+)$/.exec(location.hash) ?? [];
+  const [, kind, value] = /^#(invite|pair)=([^&]+)/.exec(location.hash) ?? [];
   if (kind === undefined || value === undefined) return { invitation: null, pairing: null };
   history.replaceState(null, "", location.pathname);
   let plain = value;

@@ -5,6 +5,7 @@ import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { AllAsking, AsksByLink } from "../parts/asking.tsx";
 import { Icon } from "../parts/icons.tsx";
+import { Install } from "./install.tsx";
 import { Rules } from "../parts/rules.tsx";
 import { Scan } from "../parts/scan.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
@@ -44,6 +45,7 @@ export function Devices({ code, onClose }: { code: string | null; onClose: () =>
           ))}
         </ul>}
         {!approving && <Rules />}
+        {!approving && <Install />}
         {own?.trust === "trusted" && <ApproveDevice scanned={code} open={approving} setOpen={setApproving} />}
         {own && own.trust !== "trusted" && approving && <p className="quiet">{t("approve_device_trusted_only")}</p>}
       </div>
