@@ -33,7 +33,7 @@ pub enum Command {
     /// The workspace is this session's now; with what it looked like when it was last seen, by whichever session.
     WorkspaceGranted { baseline: Option<Baseline> },
     /// A device saw its workspace change.
-    WorkspaceSeen { baseline: Baseline },
+    WorkspaceSeen { baseline: Baseline, files: Vec<String>, files_left_out: u32 },
 }
 
 /// How a model call ended, its arguments already checked against the tools' schemas.

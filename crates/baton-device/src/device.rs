@@ -3,7 +3,7 @@
 //! Work goes on while the link is down. A device stops when it is told to, when the hub no longer accepts it, or when its
 //! journal can't be written: without a journal nothing may act.
 
-pub use crate::link::WorkspaceSource;
+pub use crate::link::{WorkspaceNews, WorkspaceSource};
 
 use crate::journal::{AttemptId, Finished, JournalError, Receipt, SharedJournal, Standing};
 use crate::link::{DeviceGreeting, Ended, Underway, Whole, fit, progress};
@@ -72,6 +72,7 @@ pub enum DeviceError {
 #[derive(Debug)]
 pub struct Device {
     toolbox: Arc<Toolbox>,
+    workspaces: Arc<dyn WorkspaceSource>,
     journal: SharedJournal,
     handle: ConnectionHandle,
     underway: Underway,
@@ -93,7 +94,7 @@ impl Device {
         let greeting = DeviceGreeting {
             capabilities: config.capabilities,
             toolbox: Arc::clone(&config.toolbox),
-            workspaces: config.workspaces,
+            workspaces: Arc::clone(&config.workspaces),
             journal: journal.clone(),
         };
         let whole = Arc::new(Whole::new(Arc::clone(&config.hub), config.token.clone()));
@@ -105,7 +106,7 @@ impl Device {
             timing: config.timing,
         });
         tracing::info!(name = config.name, "the device runs");
-        let mut device = Self { toolbox: config.toolbox, journal, handle, underway: Underway::default(), whole };
+        let mut device = Self { toolbox: config.toolbox, workspaces: config.workspaces, journal, handle, underway: Underway::default(), whole };
         let served = device.serve(&mut incoming, config.shutdown).await;
         let stopped = device.stop().await;
         served.and(stopped)
@@ -119,6 +120,7 @@ impl Device {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
                 ended = self.underway.next() => self.ended(ended).await?,
+                () = self.workspaces.has_news() => self.tell_news().await,
                 word = incoming.recv() => match word {
                     None => return Err(DeviceError::ConnectionLost),
                     Some(Incoming::Refused(error)) => return Err(DeviceError::Revoked(error)),
@@ -305,6 +307,8 @@ impl Device {
                 Ok(())
             }
             Ended::Call { mut attempts, outcome } => {
+                // What somebody else had changed before the call is told before what the call did.
+                self.tell_news().await;
                 // What a former pairing began is nobody's business any more.
                 let attempts = self.journal.with(move |journal| {
                     attempts.retain(|(_, id)| journal.standing(*id) == Some(Standing::Underway));
@@ -337,6 +341,13 @@ impl Device {
     async fn tell(&self, finished: Finished) {
         let Finished { session_id, id, outcome } = finished;
         self.send(&ClientFrame::ToolResult { session_id, call_id: id.call_id, attempt: id.attempt, outcome }).await;
+    }
+
+    /// What isn't told because the link is down is part of the next connection's first frame.
+    async fn tell_news(&self) {
+        for WorkspaceNews { workspace, files, files_left_out } in self.workspaces.take_news() {
+            self.send(&ClientFrame::WorkspaceChanged { workspace, files, files_left_out }).await;
+        }
     }
 
     async fn tell_started(&self, session_id: SessionId, id: AttemptId) {

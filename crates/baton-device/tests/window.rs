@@ -159,7 +159,7 @@ async fn names_are_found_by_beginning_part_and_letters_and_what_git_ignores_is_n
     );
     assert!(!found.more && found.cut.is_none() && found.paths[0].directory);
     assert_eq!(paths(&find(&place, "SRC/MA", 20).await), ["src/main.rs", "src/domain.rs"], "letters that are apart come last");
-    assert_eq!(paths(&find(&place, "./src/main.rs", 20).await), ["src/main.rs"]);
+    assert_eq!(paths(&find(&place, "./src/main.rs", 20).await)[0], "src/main.rs");
     assert_eq!(paths(&find(&place, "说", 20).await), ["文档/说明.txt"]);
     assert_eq!(paths(&find(&place, "dmkf", 20).await), ["docs/Makefile"], "its letters in that order");
     assert_eq!(paths(&find(&place, ".log", 20).await), ["kept.log"]);

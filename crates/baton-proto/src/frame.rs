@@ -108,8 +108,14 @@ pub enum ClientFrame {
         attempt: u32,
         finding: Finding,
     },
+    /// Somebody else than a call changed a workspace.
     WorkspaceChanged {
         workspace: Workspace,
+        /// Files by which it differs from what was told before, as people are shown them; the first of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<String>,
+        #[serde(default, skip_serializing_if = "none_left_out")]
+        files_left_out: u32,
     },
     /// The answer to `show_changes`.
     ChangesShown {
@@ -126,6 +132,11 @@ pub enum ClientFrame {
         question: QuestionToDevice,
         found: FoundPaths,
     },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn none_left_out(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What the hub sends over the WebSocket.

@@ -111,6 +111,7 @@ impl Hub {
         if client_type != record.client_type {
             return Err(ErrorBody::invalid("The connection names another client type than the token's device."));
         }
+        let held = workspaces.clone();
         self.describe(who, capabilities, tools, workspaces, journal).await?;
         let (sender, frames) = mpsc::channel(WAITING_FRAMES);
         let (closing, closed) = mpsc::channel(1);
@@ -146,6 +147,7 @@ impl Hub {
             notices,
         };
         link.report(running).await;
+        link.look(&held).await;
         link.go_on(cursors).await;
         Ok((link, LinkFrames { frames, closed }))
     }
@@ -243,7 +245,9 @@ impl Link {
             ClientFrame::Probed { session_id, call_id, attempt, finding } => {
                 self.command(session_id, Command::Probed { call_id, attempt, device, finding }, None).await;
             }
-            ClientFrame::WorkspaceChanged { workspace } => self.workspace_changed(workspace).await?,
+            ClientFrame::WorkspaceChanged { workspace, files, files_left_out } => {
+                self.workspace_changed(workspace, files, files_left_out).await?;
+            }
             ClientFrame::ChangesShown { question, changes } => {
                 self.shared.questions.answered(device, question, Answer::Changes(*changes));
             }
@@ -253,20 +257,38 @@ impl Link {
         Ok(())
     }
 
-    async fn workspace_changed(&self, workspace: Workspace) -> Result<(), ErrorBody> {
+    async fn workspace_changed(&self, workspace: Workspace, files: Vec<String>, files_left_out: u32) -> Result<(), ErrorBody> {
         let Some(record) = self.hub.device(self.who) else { return Ok(()) };
         let baseline = workspace.baseline.clone();
         let id = workspace.workspace_id;
         let mut workspaces: Vec<_> = record.workspaces.into_iter().filter(|known| known.workspace_id != id).collect();
         workspaces.push(workspace);
         self.hub.describe(self.who, record.capabilities, record.tools, workspaces, None).await?;
+        self.shared.workspaces.saw(self.who.user_id, id, &baseline);
         for (session, _) in self.shared.loaded(self.who.user_id) {
             let Ok(state) = self.shared.state(self.who.user_id, session).await else { continue };
             if state.workspace.as_ref().is_some_and(|known| known.workspace_id == id) {
-                self.command(session, Command::WorkspaceSeen { baseline: baseline.clone() }, None).await;
+                let command = Command::WorkspaceSeen { baseline: baseline.clone(), files: files.clone(), files_left_out };
+                self.command(session, command, None).await;
             }
         }
         Ok(())
+    }
+
+    /// Tells the sessions that are loaded how a device's workspaces look on its return. A session that has a call there is told by what
+    /// becomes of the call: what the call changed isn't somebody else's.
+    async fn look(&self, workspaces: &[Workspace]) {
+        for Workspace { workspace_id, baseline, .. } in workspaces {
+            self.shared.workspaces.saw(self.who.user_id, *workspace_id, baseline);
+            for (session, _) in self.shared.loaded(self.who.user_id) {
+                let Ok(state) = self.shared.state(self.who.user_id, session).await else { continue };
+                let acts = state.calls.values().any(|call| call.may_act_on(self.who.device_id));
+                if !acts && state.workspace.as_ref().is_some_and(|known| known.workspace_id == *workspace_id) {
+                    let command = Command::WorkspaceSeen { baseline: baseline.clone(), files: Vec::new(), files_left_out: 0 };
+                    self.command(session, command, None).await;
+                }
+            }
+        }
     }
 
     /// Tells the sessions what this device's journal knows: those it names, and those that are loaded, since silence is word too.

@@ -1,6 +1,6 @@
 //! Which session works in which workspace, and who waits for it (E6). It follows from the sessions' states, so nothing of it is stored.
 
-use baton_proto::{Baseline, SessionId, UserId, WorkspaceId};
+use baton_proto::{Baseline, SessionId, UserId, Workspace, WorkspaceId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -93,6 +93,16 @@ impl Workspaces {
 
     pub(crate) fn last_seen(&self, user: UserId, workspace: WorkspaceId) -> Option<Baseline> {
         self.table().seen.get(&(user, workspace)).cloned()
+    }
+
+    /// Workspaces as their devices described them, each as it was last seen.
+    pub(crate) fn bring_up_to_date(&self, user: UserId, workspaces: &mut [Workspace]) {
+        let table = self.table();
+        for workspace in workspaces {
+            if let Some(seen) = table.seen.get(&(user, workspace.workspace_id)) {
+                workspace.baseline.clone_from(seen);
+            }
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

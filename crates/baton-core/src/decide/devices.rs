@@ -3,7 +3,12 @@ use crate::draft::Draft;
 use crate::machine::ModelStage;
 use crate::machine::tool_call::{CallStage, Waiting};
 use crate::words;
-use baton_proto::{Baseline, CallId, DeviceId, MAX_DEADLY_RESUMES, Reconciliation, RunningState, SessionEvent, UnknownCause};
+use baton_proto::{Baseline, CallId, DeviceId, MAX_DEADLY_RESUMES, Reconciliation, RunningState, SessionEvent, UnknownCause, make_visible};
+use std::fmt::Write as _;
+
+/// Changed files that the agent is told by name, and bytes of a name.
+const MAX_CHANGED_FILES: usize = 10;
+const MAX_CHANGED_NAME: usize = 120;
 
 /// A device is back and says what its journal knows. A planned call that the same journal doesn't know never reached it, and is dispatched
 /// again; of one that another journal may have known, nobody can say whether it ran (F7).
@@ -65,7 +70,7 @@ pub(super) fn lost(draft: &mut Draft<'_>, device: DeviceId) {
             call_id,
             attempt,
             cause: UnknownCause::DeviceDisconnected,
-            known: "The device lost its connection while this ran.".to_owned(),
+            known: words::lost_while_it_ran(draft.state.language).to_owned(),
         });
     }
     let cancelling: Vec<_> = draft
@@ -128,7 +133,7 @@ fn take_up(draft: &mut Draft<'_>) {
             call_id,
             attempt,
             cause: UnknownCause::HubRestarted,
-            known: "The hub stopped while this ran; its device hasn't reported yet.".to_owned(),
+            known: words::hub_stopped_while_it_ran(draft.state.language).to_owned(),
         });
     }
     // Their device may have come back without its journal while nobody drove this session.
@@ -160,6 +165,22 @@ pub(super) fn workspace_seen(draft: &mut Draft<'_>, baseline: &Baseline, by_call
     }
     let changed = if by_call.is_some() { None } else { Some(difference(&known, baseline)) };
     draft.emit(SessionEvent::WorkspaceSeen { baseline: baseline.clone(), changed });
+}
+
+/// The same, with the files that its device knows to have changed.
+pub(super) fn workspace_changed(draft: &mut Draft<'_>, baseline: &Baseline, files: &[String], files_left_out: u32) {
+    let Some(known) = draft.state.workspace.as_ref().map(|workspace| workspace.baseline.clone()) else { return };
+    if known == *baseline {
+        return;
+    }
+    let mut changed = difference(&known, baseline);
+    let named: Vec<_> = files.iter().take(MAX_CHANGED_FILES).map(|file| format!("'{}'", words::excerpt(&make_visible(file), MAX_CHANGED_NAME))).collect();
+    if !named.is_empty() {
+        let more = u32::try_from(files.len() - named.len()).unwrap_or(u32::MAX).saturating_add(files_left_out);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = write!(changed, " Files: {}{more}.", named.join(", "));
+    }
+    draft.emit(SessionEvent::WorkspaceSeen { baseline: baseline.clone(), changed: Some(changed) });
 }
 
 fn difference(before: &Baseline, after: &Baseline) -> String {

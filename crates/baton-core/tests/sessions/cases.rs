@@ -43,6 +43,7 @@ fn c02_three_approvals_are_answered_alone_in_any_order() {
         let prepared = baton_proto::Prepared {
             risk: Risk::Sensitive,
             risk_reason: "it runs a command".to_owned(),
+            risk_said: Vec::new(),
             digests: std::collections::BTreeMap::new(),
             preview: "a command".to_owned(),
             directory: None,
@@ -284,7 +285,7 @@ fn c27_a_result_twice_or_for_nothing_is_recorded_once() {
 #[test]
 fn c34_what_somebody_else_changed_is_told_before_the_next_step() {
     let mut world = World::calling(&[("read_file", json!({"path": "a"}))]);
-    world.run(None, &Command::WorkspaceSeen { baseline: baseline("2222222222222222") }).unwrap();
+    world.run(None, &Command::WorkspaceSeen { baseline: baseline("2222222222222222"), files: Vec::new(), files_left_out: 0 }).unwrap();
     world.perform("read_file");
     for _ in 0..2 {
         let system = world.request().system;
@@ -311,7 +312,7 @@ fn c34_a_change_while_an_approval_pends_shows_on_its_card() {
     world.prepare("run_command", Risk::Sensitive);
     let approval_id = world.approval();
     assert!(!approval_shown(&world, approval_id).workspace_changed);
-    world.run(None, &Command::WorkspaceSeen { baseline: baseline("2222222222222222") }).unwrap();
+    world.run(None, &Command::WorkspaceSeen { baseline: baseline("2222222222222222"), files: Vec::new(), files_left_out: 0 }).unwrap();
     assert!(approval_shown(&world, approval_id).workspace_changed);
 }
 

@@ -50,6 +50,11 @@ fn intent(world: &World, a: u8, b: u8) -> Intent {
         }
         17 => Intent::TakeOver { force: b.is_multiple_of(2) },
         18 => Intent::SetNote { key: format!("n{}", b % 4), value: "v".to_owned() },
+        19 => match b % 3 {
+            0 => Intent::Rename { title: format!("t{b}") },
+            1 => Intent::Pin { pinned: b.is_multiple_of(2) },
+            _ => Intent::Archive { archived: b.is_multiple_of(2) },
+        },
         _ => match b % 4 {
             0 => Intent::Release {},
             1 => Intent::ResetContext {},
@@ -133,6 +138,7 @@ fn about_call(world: &World, kind: u8, a: u8, b: u8) -> Command {
             let prepared = Prepared {
                 risk,
                 risk_reason: "so".to_owned(),
+                risk_said: Vec::new(),
                 digests: BTreeMap::new(),
                 preview: "what".to_owned(),
                 directory: None,
@@ -204,7 +210,7 @@ fn take(world: &mut World, step: Step, asked: &mut Vec<(Option<&'static str>, Co
                 (None, Command::DeviceLost { device: id("laptop") })
             }
             1 => (None, Command::Resumed { incarnation: u64::from(b) }),
-            2 => (None, Command::WorkspaceSeen { baseline: baseline(&format!("{b:016}")) }),
+            2 => (None, Command::WorkspaceSeen { baseline: baseline(&format!("{b:016}")), files: Vec::new(), files_left_out: 0 }),
             _ => (None, Command::DeviceLost { device: id("phone") }),
         },
         14 => {
@@ -268,6 +274,7 @@ fn bring_to_an_end(world: &mut World) {
                     prepared: Prepared {
                         risk: Risk::Safe,
                         risk_reason: String::new(),
+                        risk_said: Vec::new(),
                         digests: BTreeMap::new(),
                         preview: String::new(),
                         directory: None,

@@ -10,6 +10,25 @@ use std::sync::Arc;
 #[async_trait]
 pub trait WorkspaceSource: Send + Sync + fmt::Debug + 'static {
     async fn workspaces(&self) -> Vec<Workspace>;
+
+    /// Resolves when there is news of a workspace.
+    async fn has_news(&self) {
+        std::future::pending().await
+    }
+
+    /// What somebody else than a call changed since the hub was last told, oldest first.
+    fn take_news(&self) -> Vec<WorkspaceNews> {
+        Vec::new()
+    }
+}
+
+/// A workspace that somebody else than a call changed.
+#[derive(Clone, Debug)]
+pub struct WorkspaceNews {
+    pub workspace: Workspace,
+    /// Files by which it differs from what was told before; the first of them.
+    pub files: Vec<String>,
+    pub files_left_out: u32,
 }
 
 #[async_trait]

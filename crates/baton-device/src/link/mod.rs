@@ -9,7 +9,7 @@ mod whole;
 
 pub(crate) use fit::fit;
 pub(crate) use greeting::DeviceGreeting;
-pub use greeting::WorkspaceSource;
+pub use greeting::{WorkspaceNews, WorkspaceSource};
 pub(crate) use progress::progress;
 pub(crate) use underway::{Ended, Underway};
 pub(crate) use whole::Whole;

@@ -15,8 +15,8 @@ use crate::tool::{PreparedExt as _, Record, Run, Tool, Toolbox, ToolboxError, Wi
 use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, FileChange, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, StateModified,
-    ToolError, ToolResult, make_visible,
+    CallId, Digest, FileChange, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, Said, StateModified,
+    ToolError, ToolResult, all_said, make_visible,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -114,14 +114,20 @@ async fn turn(root: &Arc<WorkspaceRoot>, run: &mut Run) -> Result<Option<Turn>, 
             turn = Arc::clone(&root.turns).lock_owned() => turn,
         }
     };
-    let root = Arc::clone(root);
+    let settling = Arc::clone(root);
     let settled = blocking(move || {
-        let _acting = acting(&root);
+        let _acting = acting(&settling);
         // A command that was given up, or whose end couldn't be written down, mustn't have this call's changes put down to it.
-        let settled = root.history.settle_commands(&root.files);
+        let settled = settling.history.settle_commands(&settling.files);
         settled.map_err(|error| ToolError { state_modified: StateModified::No, ..error })?;
         Ok(turn)
     });
+    let settled = async {
+        let turn = settled.await?;
+        // What somebody else changed up to here isn't the call's.
+        root.notice().await;
+        Ok(turn)
+    };
     tokio::select! {
         biased;
         () = run.cancel.cancelled() => Ok(None),
@@ -145,14 +151,18 @@ async fn change(
     };
     let acted = Arc::clone(root);
     let changed = blocking(move || {
-        let _turn = turn;
         let _acting = acting(&acted);
-        match acted.settled(run.call_id)? {
-            Some(result) => Ok(Changed::Before(result)),
-            None => make(&acted, &run),
-        }
+        let changed = match acted.settled(run.call_id)? {
+            Some(result) => Changed::Before(result),
+            None => make(&acted, &run)?,
+        };
+        Ok((turn, changed))
     });
-    changed_outcome(root, changed.await).await
+    // The turn lasts until it is known how the workspace looks after the call.
+    match changed.await {
+        Ok((_turn, changed)) => changed_outcome(root, changed).await,
+        Err(error) => failed(error),
+    }
 }
 
 /// Waits until the device itself does nothing else to files of the workspace.
@@ -203,14 +213,14 @@ async fn look_up(root: &Arc<WorkspaceRoot>, call_id: CallId) -> Finding {
 }
 
 /// The outcome of a change, with the workspace as it is afterwards.
-async fn changed_outcome(root: &WorkspaceRoot, changed: Result<Changed, ToolError>) -> Outcome {
+async fn changed_outcome(root: &WorkspaceRoot, changed: Changed) -> Outcome {
+    let baseline = Some(root.told_baseline().await);
     match changed {
-        Err(error) => failed(error),
-        Ok(Changed::Before(result)) => Outcome::Succeeded(ToolResult { baseline: Some(root.baseline().await), ..result }),
-        Ok(Changed::Now { changes, not_recorded, words }) => Outcome::Succeeded(ToolResult {
+        Changed::Before(result) => Outcome::Succeeded(ToolResult { baseline, ..result }),
+        Changed::Now { changes, not_recorded, words } => Outcome::Succeeded(ToolResult {
             changes,
             not_recorded,
-            baseline: Some(root.baseline().await),
+            baseline,
             ..crate::output::result_of(&words)
         }),
     }

@@ -8,7 +8,7 @@ use crate::tool::{CancelSignal, PreparedExt as _, Run, Tool, failed, refused};
 use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot, history_error, shown};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, StateModified, ToolError, ToolResult, ToolSpec, make_visible,
+    CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, Said, StateModified, ToolError, ToolResult, ToolSpec, make_visible,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -169,14 +169,20 @@ impl RunCommand {
 
         let root = Arc::clone(&self.root);
         let changes = blocking(move || {
-            let _turn = turn;
-            match access {
-                Access::ReadOnly => Ok(Changes::default()),
-                Access::ReadWrite => Changes::of(&root, call_id, &git_before),
-            }
+            let changes = match access {
+                Access::ReadOnly => Changes::default(),
+                Access::ReadWrite => Changes::of(&root, call_id, &git_before)?,
+            };
+            Ok((turn, changes))
         });
         // Also a command that couldn't be started has a record, which says that it changed nothing.
-        let changes = changes.await?;
+        let (turn, changes) = changes.await?;
+        // The turn lasts until it is known how the workspace looks after the command. One that only reads has no turn and changes nothing.
+        let baseline = match access {
+            Access::ReadOnly => None,
+            Access::ReadWrite => Some(self.root.told_baseline().await),
+        };
+        drop(turn);
         let finished = finished?;
         let mut heading = heading(&finished, plan.wall);
         for note in &changes.notes {
@@ -184,7 +190,7 @@ impl RunCommand {
             heading.push_str(note);
         }
         let mut result = result_of_command(&heading, &finished.captured);
-        result.baseline = Some(self.root.baseline().await);
+        result.baseline = baseline;
         let any = changes.any;
         (result.changes, result.not_recorded) = (changes.files, changes.not_recorded);
         let modified = match access {

@@ -5,6 +5,7 @@ use super::{MAX_FILE_BYTES, RelativePath, Repository, WorkspaceRoot};
 use crate::sandbox::{Access, Ending, Job, SandboxMode};
 use crate::tool::{CancelSignal, ProgressSink};
 use baton_proto::{Baseline, Digest};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -13,20 +14,47 @@ use std::time::Duration;
 const MAX_DIGESTED: usize = 500;
 const WITHIN: Duration = Duration::from_secs(5);
 
+/// A workspace as it is, with what tells each changed file apart from how it was.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) baseline: Baseline,
+    files: BTreeMap<String, String>,
+}
+
+impl Look {
+    /// Files that are another, or changed in another way, than in an earlier look. Committing a file is such a change.
+    pub(super) fn files_that_differ<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a str> {
+        let differs = |(path, now): (&'a String, &'a String), other: &'a BTreeMap<String, String>| (other.get(path) != Some(now)).then_some(path.as_str());
+        let now = self.files.iter().filter_map(move |file| differs(file, &before.files));
+        now.chain(before.files.iter().filter_map(move |file| differs(file, &self.files)))
+    }
+}
+
 impl WorkspaceRoot {
+    pub async fn baseline(&self) -> Baseline {
+        self.look().await.baseline
+    }
+
     /// Path, branch and commit read from files; uncommitted changes as git lists them in the sandbox, where nothing that the
     /// repository configures reaches anything (S9). Without git or sandbox, a digest of the listing.
-    pub async fn baseline(&self) -> Baseline {
+    pub(super) async fn look(&self) -> Look {
         let repository = Repository::find(&self.path);
         let head = repository.head(&self.path);
         let known = !matches!(repository, Repository::None | Repository::Unconfirmed);
         let status = if known && self.sandbox.mode() == SandboxMode::Bubblewrap { self.status().await } else { None };
-        let dirty = match status {
-            Some(status) if status.is_empty() => None,
-            Some(status) => Some(self.digest_of_changes(&status)),
-            None => Some(Digest::of_bytes(lines(&self.listing(Derived::NameOnly)).as_bytes())),
+        let (dirty, files) = match status {
+            Some(status) if status.is_empty() => (None, BTreeMap::new()),
+            Some(status) => {
+                let (digest, files) = self.changes(&status);
+                (Some(digest), files)
+            }
+            None => {
+                let listing = self.listing(Derived::NameOnly);
+                (Some(Digest::of_bytes(lines(&listing).as_bytes())), described(&listing))
+            }
         };
-        Baseline { path: self.path.to_string_lossy().into_owned(), branch: head.branch, commit: head.commit, dirty }
+        let baseline = Baseline { path: self.path.to_string_lossy().into_owned(), branch: head.branch, commit: head.commit, dirty };
+        Look { baseline, files }
     }
 
     /// Files and their times, bounded, for comparing before with after.
@@ -50,29 +78,33 @@ impl WorkspaceRoot {
         (finished.ending == Ending::Exited(0) && whole).then(|| [finished.captured.head, finished.captured.tail].concat())
     }
 
-    fn digest_of_changes(&self, status: &[u8]) -> Digest {
+    /// A digest of what is uncommitted, and each such file.
+    fn changes(&self, status: &[u8]) -> (Digest, BTreeMap<String, String>) {
         let mut text = String::from_utf8_lossy(status).into_owned();
-        for (index, path) in changed_paths(status).into_iter().enumerate() {
+        let mut files = BTreeMap::new();
+        for (index, (entry, path)) in changed_paths(status).into_iter().enumerate() {
             let content = if index < MAX_DIGESTED { self.files.read(&path, MAX_FILE_BYTES).ok().flatten() } else { None };
-            let _ = match content {
-                Some(content) => writeln!(text, "{path} {}", content.digest),
-                None => writeln!(text, "{path} {}", size_and_time(&self.path.join(path.as_str()))),
-            };
+            let now = content.map_or_else(|| size_and_time(&self.path.join(path.as_str())), |content| content.digest.to_string());
+            let _ = writeln!(text, "{path} {now}");
+            files.insert(path.as_str().to_owned(), format!("{entry} {now}"));
         }
-        Digest::of_bytes(text.as_bytes())
+        (Digest::of_bytes(text.as_bytes()), files)
     }
 }
 
 /// The paths of `git status --porcelain=v2 -z`: the ninth field of a changed entry, the eleventh of an unmerged one, the second of others.
-fn changed_paths(status: &[u8]) -> Vec<RelativePath> {
+fn changed_paths(status: &[u8]) -> Vec<(&str, RelativePath)> {
     let entries = status.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
-    let paths = entries.filter_map(|entry| match entry.as_bytes().first()? {
-        b'1' => entry.splitn(9, ' ').nth(8),
-        b'u' => entry.splitn(11, ' ').nth(10),
-        b'?' => entry.strip_prefix("? "),
-        _ => None,
+    let paths = entries.filter_map(|entry| {
+        let path = match entry.as_bytes().first()? {
+            b'1' => entry.splitn(9, ' ').nth(8),
+            b'u' => entry.splitn(11, ' ').nth(10),
+            b'?' => entry.strip_prefix("? "),
+            _ => None,
+        };
+        Some((entry, RelativePath::parse(path?).ok()?))
     });
-    paths.filter_map(|path| RelativePath::parse(path).ok()).collect()
+    paths.collect()
 }
 
 fn size_and_time(path: &Path) -> String {
@@ -80,6 +112,12 @@ fn size_and_time(path: &Path) -> String {
         Ok(metadata) => format!("{} {:?}", metadata.len(), metadata.modified().ok()),
         Err(_) => "absent".to_owned(),
     }
+}
+
+/// Each file of a workspace without git, as its directory describes it.
+fn described(listing: &Listing) -> BTreeMap<String, String> {
+    let files = listing.entries.iter().filter(|entry| entry.kind != Kind::Directory);
+    files.map(|entry| (entry.path.as_str().to_owned(), format!("{} {}", entry.size, entry.modified))).collect()
 }
 
 fn lines(listing: &Listing) -> String {

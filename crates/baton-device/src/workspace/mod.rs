@@ -5,15 +5,18 @@ mod beneath;
 mod change;
 mod git;
 mod names;
+mod news;
 mod part;
 mod path;
 mod paths;
 mod replace;
 mod scan;
 mod walk;
+mod watch;
 
 pub use beneath::{Beneath, Content, MAX_FILE_BYTES, MAX_RECORDED_BYTES};
 pub use git::{Head, Repository};
+pub use news::News;
 pub use path::RelativePath;
 pub use walk::{Bounds, DERIVED, Derived, Entry, Kind, Listing};
 
@@ -24,7 +27,7 @@ pub(crate) use scan::{Found, SCANS_WITHIN, Scan, Stamp};
 
 use crate::history::{History, HistoryError};
 use crate::sandbox::{Limits, Sandbox, SandboxMode};
-use baton_proto::{Digest, Workspace, WorkspaceId};
+use baton_proto::Digest;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +55,10 @@ pub struct WorkspaceRoot {
     opened: part::Opened,
     /// Names that are offered to whoever begins to write one.
     names: paths::Names,
+    /// How the hub knows the workspace.
+    told: news::Told,
+    /// Hears that something changed.
+    watch: watch::Watch,
 }
 
 /// Why a directory can't be used as a workspace.
@@ -88,7 +95,18 @@ impl WorkspaceRoot {
         let history = History::open(&data.join("history"))?;
         let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
             .map_err(|source| HistoryError::Io { path: data.clone(), source })?;
-        let root = Arc::new(Self { path, files, history, sandbox, turns: Arc::default(), acting: Mutex::new(()), opened: part::Opened::default(), names: paths::Names::default() });
+        let root = Arc::new(Self {
+            path,
+            files,
+            history,
+            sandbox,
+            turns: Arc::default(),
+            acting: Mutex::new(()),
+            opened: part::Opened::default(),
+            names: paths::Names::default(),
+            told: news::Told::default(),
+            watch: watch::Watch::new(),
+        });
         root.settle_interrupted();
         Ok(root)
     }
@@ -104,11 +122,5 @@ impl WorkspaceRoot {
 
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
-    }
-
-    /// What the hub is told of it.
-    pub async fn describe(&self, workspace_id: WorkspaceId) -> Workspace {
-        let name = self.path.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
-        Workspace { workspace_id, device_id: None, name, baseline: self.baseline().await, sandbox: self.sandbox.name() }
     }
 }

@@ -5,6 +5,7 @@
 use super::beneath::Beneath;
 use super::names::{shown, text_of};
 use super::walk::DERIVED;
+use super::watch::Watch;
 use super::{RelativePath, WorkspaceRoot};
 use baton_proto::{FoundPath, FoundPaths, MAX_FOUND_PATHS};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -36,6 +37,8 @@ pub(super) struct Names {
 struct Kept {
     names: Arc<Listed>,
     at: Instant,
+    /// Of the names, when it was begun; `None` where nobody says whether they changed.
+    count: Option<u64>,
 }
 
 /// What is in a workspace.
@@ -75,7 +78,7 @@ impl WorkspaceRoot {
         tokio::task::spawn_blocking(move || found(&names, &query, limit)).await.unwrap_or_default()
     }
 
-    async fn names(self: &Arc<Self>) -> Arc<Listed> {
+    pub(super) async fn names(self: &Arc<Self>) -> Arc<Listed> {
         if let Some(fresh) = self.fresh() {
             return fresh;
         }
@@ -95,15 +98,22 @@ impl WorkspaceRoot {
             return fresh;
         }
         let at = Instant::now();
+        let before = self.watch.counts();
         let root = Arc::clone(&self);
-        let names = Arc::new(tokio::task::spawn_blocking(move || root.files.list()).await.unwrap_or_default());
-        let kept = Kept { names: Arc::clone(&names), at };
+        let names = Arc::new(tokio::task::spawn_blocking(move || root.files.list(&root.watch)).await.unwrap_or_default());
+        // The first listing begins to watch; each directory is watched before it is read, so nothing is missed.
+        let count = before.or_else(|| self.watch.counts().filter(|counts| counts.names == 0)).map(|counts| counts.names);
+        let kept = Kept { names: Arc::clone(&names), at, count };
         *self.names.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         names
     }
 
     fn fresh(&self) -> Option<Arc<Listed>> {
-        self.kept().filter(|kept| kept.at.elapsed() < FRESH).map(|kept| kept.names)
+        let is_fresh = |kept: &Kept| match (kept.count, self.watch.counts()) {
+            (Some(then), Some(now)) => then == now.names,
+            _ => kept.at.elapsed() < FRESH,
+        };
+        self.kept().filter(is_fresh).map(|kept| kept.names)
     }
 
     fn kept(&self) -> Option<Kept> {
@@ -112,11 +122,15 @@ impl WorkspaceRoot {
 }
 
 impl Beneath {
-    /// Every file and directory that git doesn't ignore and that isn't derived.
-    pub(super) fn list(&self) -> Listed {
-        let mut listing = Listing { files: self, ignored: Vec::new(), deadline: Instant::now() + WITHIN, listed: Listed::default() };
+    /// Every file and directory that git doesn't ignore and that isn't derived. Directories are watched from then on.
+    fn list(&self, watch: &Watch) -> Listed {
+        let mut listing = Listing { files: self, watch, ignored: Vec::new(), deadline: Instant::now() + WITHIN, listed: Listed::default() };
         match self.directory(&RelativePath::root()) {
             Ok(directory) => {
+                // Branch and commit are told by files that lie there.
+                if let Ok(git) = RelativePath::parse(".git").and_then(|git| self.directory(&git)) {
+                    watch.add(&git);
+                }
                 listing.rules(".git/info/exclude", "");
                 listing.enter(&directory, "", 0);
             }
@@ -128,6 +142,7 @@ impl Beneath {
 
 struct Listing<'a> {
     files: &'a Beneath,
+    watch: &'a Watch,
     /// What the directories on the way ignore, the outermost first.
     ignored: Vec<Gitignore>,
     deadline: Instant,
@@ -136,6 +151,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn enter(&mut self, directory: &OwnedFd, at: &str, depth: usize) {
+        self.watch.add(directory);
         let outer = self.ignored.len();
         let own_rules = if at.is_empty() { ".gitignore".to_owned() } else { format!("{at}/.gitignore") };
         if fs::statat(directory, ".gitignore", AtFlags::SYMLINK_NOFOLLOW).is_ok() {

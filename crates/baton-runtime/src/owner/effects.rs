@@ -18,14 +18,30 @@ impl Owner {
     }
 
     /// A workspace is held while a turn works in it, and passed on when the agent rests or only waits for a human (E6).
-    pub(super) fn settle_workspace(&self) {
+    pub(super) fn settle_workspace(&mut self) {
         let Some(workspace) = &self.state.workspace else { return };
         let id = workspace.workspace_id;
-        self.shared.workspaces.saw(self.user, id, &workspace.baseline);
+        // Said once: others may have seen it as it is now since this session did.
+        if self.said_baseline.as_ref() != Some(&workspace.baseline) {
+            let first = self.said_baseline.replace(workspace.baseline.clone()).is_none();
+            if !first || self.shared.workspaces.last_seen(self.user, id).is_none() {
+                self.shared.workspaces.saw(self.user, id, &workspace.baseline);
+            }
+        }
         if !needs_workspace(&self.state)
             && let Some(next) = self.shared.workspaces.release(self.user, id, self.id)
         {
             self.shared.tell_granted(self.user, next);
+        }
+    }
+
+    /// Takes over how the workspace was last seen by whoever saw it, while nothing of this session's is under way in it (C34).
+    pub(super) async fn follow_workspace(&mut self) -> bool {
+        let Some(workspace) = &self.state.workspace else { return true };
+        let seen = self.shared.workspaces.last_seen(self.user, workspace.workspace_id);
+        match seen.filter(|seen| *seen != workspace.baseline && !needs_workspace(&self.state)) {
+            Some(baseline) => self.command(&Command::WorkspaceSeen { baseline, files: Vec::new(), files_left_out: 0 }).await,
+            None => true,
         }
     }
 

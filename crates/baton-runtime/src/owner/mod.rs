@@ -12,7 +12,7 @@ use crate::hub::Shared;
 use crate::live::{Live, Signal};
 use baton_core::{Command, Context, Decided, Effect, Ids, Rejection, Session, decide, pending};
 use baton_proto::{
-    CallId, DeviceId, Digest, ErrorBody, ErrorCode, Operation, Reply, ReplyStatus, RunningState, SessionId, SessionSummary, Timestamp,
+    Baseline, CallId, DeviceId, Digest, ErrorBody, ErrorCode, Operation, Reply, ReplyStatus, RunningState, SessionId, SessionSummary, Timestamp,
     UserId,
 };
 use baton_store::{OperationRow, StoreError};
@@ -90,6 +90,8 @@ pub(crate) struct Owner {
     last_summary: Option<SessionSummary>,
     /// Another hub's events came in. What that hub had under way, nobody else follows up.
     overtaken: bool,
+    /// How the workspace looks by what this owner said last.
+    said_baseline: Option<Baseline>,
 }
 
 impl Owner {
@@ -103,7 +105,7 @@ impl Owner {
     ) -> Self {
         let mut state = Session::empty(id);
         state.user = user;
-        Self { shared, user, id, state, cached_at: 0, running: BTreeMap::new(), inputs, own, live, last_summary: None, overtaken: false }
+        Self { shared, user, id, state, cached_at: 0, running: BTreeMap::new(), inputs, own, live, last_summary: None, overtaken: false, said_baseline: None }
     }
 
     /// Loads the state, takes up what was in flight, and serves until nothing is left to do or the store says stop.
@@ -113,6 +115,7 @@ impl Owner {
             self.refuse_all(&error).await;
             return;
         }
+        self.note_waiting();
         let incarnation = self.shared.store.incarnation();
         if self.state.exists() && !self.command(&Command::Resumed { incarnation }).await {
             self.shared.forget(self.user, self.id);
@@ -169,6 +172,9 @@ impl Owner {
     async fn take(&mut self, input: Input) -> bool {
         match input {
             Input::Submit { operation, digest, who, reply } => {
+                if !self.follow_workspace().await {
+                    return false;
+                }
                 let (answer, go_on) = self.submit(*operation, digest, who).await;
                 // Whoever asked may be gone; the outcome is kept under the operation's id.
                 let _ = reply.send(answer);
@@ -210,7 +216,10 @@ impl Owner {
 
     fn context(&self, who: Option<Identity>) -> Context {
         let now = self.shared.clock.now();
-        let around = self.shared.directory.around(self.user);
+        let mut around = self.shared.directory.around(self.user);
+        if !self.state.exists() {
+            self.shared.workspaces.bring_up_to_date(self.user, &mut Arc::make_mut(&mut around).workspaces);
+        }
         let sender = who.and_then(|who| around.devices.get(&who.device_id).cloned());
         let workspace_held_by = self.claim_workspace();
         let (ids, budgets) = (Ids::new(now, self.shared.clock.random()), self.shared.spending.budgets(self.user, now));
