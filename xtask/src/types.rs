@@ -64,6 +64,8 @@ fn register(generator: &mut SchemaGenerator) {
         SessionEvent,
         SessionView,
         SessionList,
+        SearchResults,
+        SessionFilter,
         History,
         Snapshot,
         HubInfo,

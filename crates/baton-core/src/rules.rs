@@ -5,8 +5,8 @@ use crate::machine::tool_call::ToolCall;
 use crate::policy;
 use crate::words::excerpt;
 use baton_proto::{
-    ApprovalBinding, ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberScope, Risk, Rule, RuleId, RulePattern, RuleScope,
-    Sender, SessionId, Timestamp,
+    ApprovalBinding, ApprovalEntity, Digest, ErrorBody, ErrorCode, Remember, RememberChoice, RememberScope, Risk, Rule, RuleId,
+    RulePattern, RuleScope, Said, Sender, SessionId, Timestamp,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -42,6 +42,8 @@ const INTERPRETERS: [&str; 22] = [
     "tclsh",
     "zsh",
 ];
+/// First words of a command that are offered at most; longer beginnings are hard to tell apart.
+const MOST_WORDS: usize = 4;
 /// Bytes that a rule shows of what was approved.
 const SHOWN_BYTES: usize = 400;
 
@@ -101,6 +103,35 @@ pub fn rule_of(
         granted_at: now,
         only,
     })
+}
+
+/// What of an approval may be remembered, for ends to offer: exactly what [`rule_of`] would take. And why nothing may be, or not how the
+/// command begins.
+pub(crate) fn choices(binding: &ApprovalBinding, arguments: &Value) -> (Vec<RememberChoice>, Option<Said>) {
+    if binding.risk == Risk::Dangerous {
+        return (Vec::new(), Some(Said::new("remember.dangerous", "What is dangerous is asked about each time.")));
+    }
+    if binding.device_id.is_none() {
+        return (Vec::new(), Some(Said::new("remember.no_device", "The call names no device.")));
+    }
+    let words: Vec<String> = command(arguments).unwrap_or_default().into_iter().map(str::to_owned).collect();
+    let longest = words.len().min(MOST_WORDS);
+    let prefixes: Vec<_> = (1..=longest).rev().map(|count| words[..count].to_vec()).filter(|prefix| !runs_anything(prefix)).collect();
+    let why = (longest > 0 && prefixes.is_empty()).then(|| {
+        let begins = words[..1].join(" ");
+        Said::new("remember.runs_anything", format!("A command that begins with '{begins}' can run anything.")).naming("words", begins)
+    });
+    let scopes = [binding.task_id.map(|_| RememberScope::Task), Some(RememberScope::Always)];
+    let of_scope = |scope: RememberScope| {
+        let exact = RememberChoice { scope, prefix_words: None, prefix: Vec::new() };
+        let beginnings = prefixes.iter().map(move |prefix| RememberChoice {
+            scope,
+            prefix_words: u32::try_from(prefix.len()).ok(),
+            prefix: prefix.clone(),
+        });
+        std::iter::once(exact).chain(beginnings)
+    };
+    (scopes.into_iter().flatten().flat_map(of_scope).collect(), why)
 }
 
 /// One rule for each approval and device, so that making it again makes no other, and taking one's own back leaves another's.

@@ -17,6 +17,8 @@ pub struct Session {
     pub seq: u64,
     pub version: u64,
     pub title: String,
+    pub pinned: bool,
+    pub archived: bool,
     pub language: Language,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -46,6 +48,8 @@ pub struct Session {
     pub queue: Vec<QueuedInput>,
     /// What users attached to messages, the oldest first; of many the latest.
     pub attachments: Vec<Attachment>,
+    /// Tokens of the last request to the model with its answer: how much of the model's window the dialogue fills.
+    pub context_tokens: u64,
     /// Tokens used on each of the last days.
     pub usage: BTreeMap<String, Usage>,
     /// The day on which the user lets this session go on beyond the day's budget.
@@ -65,6 +69,8 @@ impl Session {
             seq: 0,
             version: 0,
             title: String::new(),
+            pinned: false,
+            archived: false,
             language: Language::En,
             created_at: Timestamp(0),
             updated_at: Timestamp(0),
@@ -85,6 +91,7 @@ impl Session {
             closed_facts: Vec::new(),
             queue: Vec::new(),
             attachments: Vec::new(),
+            context_tokens: 0,
             usage: BTreeMap::new(),
             beyond_day: None,
             context_resets: Vec::new(),

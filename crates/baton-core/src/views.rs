@@ -1,11 +1,12 @@
 use crate::fold::changes_waiting;
 use crate::machine::tool_call::{CallStage, ToolCall};
 use crate::machine::{Approval, Fact, ModelStage, Question, Task, Transfer, Turn};
+use crate::rules;
 use crate::session::Session;
 use baton_proto::{
-    Activity, ApprovalEntity, CallEntity, CallId, DayUsage, EntityView, Event, FactEntity, HandoffEntity, HandoffState, MessageEntity,
-    NoteEntity, Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId, ToolError,
-    ToolResult, TurnEntity, TurnState, WaitingOn, WorkState, WorkspaceEntity,
+    Activity, ApprovalEntity, ApprovalState, CallEntity, CallId, DayUsage, EntityView, Event, FactEntity, HandoffEntity, HandoffState,
+    MessageEntity, NoteEntity, Phase, QuestionEntity, Role, SessionEntity, SessionEvent, SessionSummary, StepView, TaskEntity, TaskId,
+    ToolError, ToolResult, TurnEntity, TurnState, WaitingOn, WorkState, WorkspaceEntity,
 };
 
 /// The entities that the last applied event touched, as ends are shown them (D4). `state` is the state right after it.
@@ -73,7 +74,7 @@ pub fn upserts(state: &Session, event: &Event) -> Vec<EntityView> {
         touched.extend(state.calls.get(&id).map(|found| call(found, &event.body)));
     }
     touched.extend(request_of(&event.body, state));
-    // A session's version and time are those of its last event, whatever that was.
+    // A session's version is that of its last event, whatever that was.
     touched.push(session(state));
     touched
 }
@@ -187,6 +188,8 @@ pub fn summary(state: &Session) -> SessionSummary {
         // Why it rests matters more than what it did last.
         line: shown.map(|task| task.last_error.clone().unwrap_or_else(|| task.line.clone())).unwrap_or_default(),
         progress: shown.map_or(0, |task| task.progress),
+        pinned: state.pinned,
+        archived: state.archived,
         task_id: shown.map(|task| task.id),
         waiting: waiting(state),
         epoch: state.holder.epoch,
@@ -214,6 +217,9 @@ fn session(state: &Session) -> EntityView {
         epoch: state.holder.epoch,
         holder: state.holder.device,
         transfer: state.holder.transfer.as_ref().map(|transfer| transfer.handoff_id),
+        pinned: state.pinned,
+        archived: state.archived,
+        context_tokens: state.context_tokens,
         state: work,
         activity,
         active_task: state.active_task().map(|task| task.id),
@@ -415,6 +421,10 @@ fn call_entity(call: &ToolCall, result: Option<ToolResult>, error: Option<ToolEr
 
 fn approval(state: &Session, approval: &Approval) -> EntityView {
     let arguments = state.calls.get(&approval.call_id).map(|call| (*call.arguments).clone()).unwrap_or_default();
+    let (remember, not_remembered) = match approval.state {
+        ApprovalState::Open => rules::choices(&approval.binding, &arguments),
+        _ => (Vec::new(), None),
+    };
     EntityView::Approval(Box::new(ApprovalEntity {
         id: approval.id,
         version: approval.version,
@@ -429,6 +439,8 @@ fn approval(state: &Session, approval: &Approval) -> EntityView {
         decided_at: approval.decided.as_ref().map(|(_, _, at)| *at),
         reason: approval.reason.clone(),
         workspace_changed: approval.workspace_changed,
+        remember,
+        not_remembered,
     }))
 }
 
@@ -443,6 +455,7 @@ fn question(question: &Question) -> EntityView {
         text: question.text.clone(),
         options: question.options.clone(),
         known: question.known.clone(),
+        cause: question.cause,
         state: question.state,
         answer: question.answer.as_ref().map(|(answer, _)| answer.clone()),
         answered_by: question.answer.as_ref().map(|(_, by)| by.clone()),

@@ -1,6 +1,6 @@
 //! What the hub itself says in a conversation, in the conversation's language (H4, T5): English and Simplified Chinese.
 
-use baton_proto::{Language, MAX_NAME_CHARS, ModelError, make_visible, redact};
+use baton_proto::{Language, MAX_NAME_CHARS, ModelError, ModelErrorKind, Said, make_visible, redact};
 use serde_json::Value;
 
 /// The language a text is written in, or `None` when it says too little to tell.
@@ -104,10 +104,53 @@ pub(crate) fn device_reported(language: Language) -> &'static str {
     }
 }
 
-pub(crate) fn declared_risk(language: Language, tool: &str) -> String {
-    match language {
+pub(crate) fn declared_risk(language: Language, tool: &str) -> Said {
+    let text = match language {
         Language::En => format!("The tool '{tool}' is declared so."),
         Language::Zh => format!("工具 '{tool}' 即按此风险声明。"),
+    };
+    Said::new("declared_risk", text).naming("tool", tool)
+}
+
+pub(crate) fn stopped_on_its_device(language: Language) -> &'static str {
+    match language {
+        Language::En => "It was stopped on its device.",
+        Language::Zh => "已在其设备上停止。",
+    }
+}
+
+pub(crate) fn stopped_while_it_ran(language: Language, reason: &str, known: &str) -> String {
+    match language {
+        Language::En => format!("{reason} The device stopped while it ran. {known}"),
+        Language::Zh => format!("{reason}设备在其运行期间停止。{known}"),
+    }
+}
+
+pub(crate) fn effect_unknown(language: Language, reason: &str) -> String {
+    match language {
+        Language::En => format!("{reason} Whether it took effect before is unknown."),
+        Language::Zh => format!("{reason}此前是否已生效无法得知。"),
+    }
+}
+
+pub(crate) fn effect_unknown_offline(language: Language, reason: &str) -> String {
+    match language {
+        Language::En => format!("{reason} Its device is offline, so whether it took effect is unknown."),
+        Language::Zh => format!("{reason}其设备已离线,无法得知是否已生效。"),
+    }
+}
+
+pub(crate) fn lost_while_it_ran(language: Language) -> &'static str {
+    match language {
+        Language::En => "The device lost its connection while this ran.",
+        Language::Zh => "运行期间设备断开了连接。",
+    }
+}
+
+pub(crate) fn hub_stopped_while_it_ran(language: Language) -> &'static str {
+    match language {
+        Language::En => "The hub stopped while this ran; its device hasn't reported yet.",
+        Language::Zh => "运行期间中枢停止;设备尚未报告。",
     }
 }
 
@@ -204,7 +247,22 @@ pub(crate) fn model_gave_up(language: Language, error: &ModelError) -> String {
                 error.hint
             )
         }
-        Language::Zh => format!("无法使用模型:{} {} 任务已暂停,问题解决后可恢复。", sentence(&error.message), error.hint),
+        // The provider's own words follow in its language, since they name the particulars.
+        Language::Zh => format!("无法使用模型:{}({})任务已暂停,问题解决后可恢复。", model_trouble(error.kind), error.message.trim_end()),
+    }
+}
+
+/// What went wrong with a model and what to do, in Chinese.
+const fn model_trouble(kind: ModelErrorKind) -> &'static str {
+    match kind {
+        ModelErrorKind::Unreachable => "所填地址没有响应,请检查地址以及模型服务是否在运行。",
+        ModelErrorKind::TimedOut => "模型未在规定时间内回答,请检查模型服务是否过载。",
+        ModelErrorKind::Unauthorized => "密钥缺失或无效,请在设置中更换密钥。",
+        ModelErrorKind::RateLimited => "请求过于频繁或额度已用完,请稍后再试或检查额度。",
+        ModelErrorKind::Unavailable => "模型服务暂时不可用,请稍后再试。",
+        ModelErrorKind::Refused => "模型服务拒绝了请求,请检查模型名称与设置。",
+        ModelErrorKind::Malformed => "模型的回答无法读取,请换用其他模型或服务。",
+        ModelErrorKind::Cancelled => "请求已取消。",
     }
 }
 

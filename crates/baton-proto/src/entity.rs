@@ -1,7 +1,7 @@
 use crate::{
     ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId,
-    Language, MessageId, Phase, QuestionId, QuestionKind, Risk, Role, RuleId, Selection, Sender, SessionId, TaskId, Timestamp, ToolError,
-    ToolResult, TurnId, UnknownCause, Usage, WorkspaceId,
+    Language, MessageId, Phase, QuestionId, QuestionKind, RememberChoice, Risk, Role, RuleId, Said, Selection, Sender, SessionId, TaskId,
+    Timestamp, ToolError, ToolResult, TurnId, UnknownCause, Usage, WorkspaceId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,15 @@ pub struct SessionEntity {
     /// The open offer to another device.
     #[serde(default)]
     pub transfer: Option<HandoffId>,
+    /// The user keeps it at the top of lists.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+    /// Out of the list of sessions. Speaking in it brings it back.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub archived: bool,
+    /// Tokens of the last request to the model with its answer. Beside `context_tokens` of `GET /v1/hub` it says how full the model's window is.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub context_tokens: u64,
     pub state: WorkState,
     pub activity: Activity,
     /// The task that input goes to.
@@ -366,6 +375,12 @@ pub struct ApprovalEntity {
     /// The workspace changed since it was asked; set on the card.
     #[serde(default)]
     pub workspace_changed: bool,
+    /// What of it may be remembered, as long as it is open: each choice is what `confirm` takes as `remember`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remember: Vec<RememberChoice>,
+    /// Why nothing of it may be remembered, or not how the command begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_remembered: Option<Said>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -391,6 +406,9 @@ pub struct QuestionEntity {
     /// What is known, in words.
     #[serde(default)]
     pub known: Option<String>,
+    /// Why the outcome is unknown, for a question about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<UnknownCause>,
     pub state: QuestionState,
     #[serde(default)]
     pub answer: Option<String>,
@@ -454,4 +472,14 @@ pub struct WorkspaceEntity {
     pub device_id: Option<DeviceId>,
     pub name: String,
     pub baseline: Baseline,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_nothing(count: &u64) -> bool {
+    *count == 0
 }

@@ -1,7 +1,8 @@
+use crate::entity::is_false;
 use crate::{
     ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect,
     ErrorCode, FactId, HandoffId, InvitationId, JournalId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk,
-    Rule, RuleId, Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
+    Rule, RuleId, Said, Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -187,6 +188,12 @@ events! {
         /// The log up to here came in from a file, on that device.
         SessionImported = "session_imported" { device_id: DeviceId }
         SessionTitled = "session_titled" { title: String, language: Language }
+        /// The user's own title, which the hub doesn't change any more.
+        SessionRenamed = "session_renamed" { title: String }
+        /// Kept at the top of lists, or no longer.
+        SessionPinned = "session_pinned" { pinned: bool }
+        /// Out of the list of sessions until something is said in it, or brought back.
+        SessionArchived = "session_archived" { archived: bool }
 
         /// What a user said, or a hub-made answer to a literal request. The agent's own words are in `model_finished`.
         MessageAdded = "message_added" {
@@ -274,6 +281,8 @@ events! {
 
         QuestionAsked = "question_asked" {
             question_id: QuestionId, kind: QuestionKind, call_id: CallId, task_id: Option<TaskId>, text: String, options: Vec<String>, known: Option<String>,
+            /// Why the outcome is unknown, where that is the question.
+            #[serde(default, skip_serializing_if = "Option::is_none")] cause: Option<UnknownCause>,
         }
         QuestionAnswered = "question_answered" { question_id: QuestionId, answer: String, by: Sender }
         QuestionVoided = "question_voided" { question_id: QuestionId, reason: String }
@@ -320,11 +329,6 @@ events! {
         RuleMade = "rule_made" { rule: Rule }
         RuleRemoved = "rule_removed" { rule_id: RuleId, reason: String }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// The conversation's language, for what the hub itself says in it.
@@ -403,6 +407,9 @@ pub struct ApprovalBinding {
     pub file_digests: BTreeMap<String, Option<Digest>>,
     pub risk: Risk,
     pub risk_reason: String,
+    /// The same sentence by sentence, each with a code. Empty where the device gave words only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub risk_said: Vec<Said>,
     pub preview: String,
     pub directory: Option<String>,
     pub device_id: Option<DeviceId>,

@@ -26,6 +26,8 @@ pub const MAX_PREVIEW_BYTES: usize = 32 * 1024;
 pub const MAX_SNAPSHOT_BYTES: usize = 32 * 1024;
 /// A brief is at most this large, in bytes (H4).
 pub const MAX_BRIEF_BYTES: usize = 2 * 1024;
+/// The title that a user gives a session is at most this many characters.
+pub const MAX_TITLE_CHARS: usize = 200;
 /// Names and titles are at most this many characters.
 pub const MAX_NAME_CHARS: usize = 80;
 /// JSON is at most this deep.

@@ -116,6 +116,16 @@ pub enum Intent {
     Forget {
         key: String,
     },
+    /// Gives the session a title of the user's, which the hub doesn't change any more.
+    Rename {
+        title: String,
+    },
+    Pin {
+        pinned: bool,
+    },
+    Archive {
+        archived: bool,
+    },
     /// From here on the agent doesn't see what was said and done before (D7). Needs `confirmed`.
     ResetContext {},
     /// Takes the latest reset back.
@@ -146,14 +156,27 @@ impl Intent {
             Self::Release {} => "release",
             Self::SetNote { .. } => "set_note",
             Self::Forget { .. } => "forget",
+            Self::Rename { .. } => "rename",
+            Self::Pin { .. } => "pin",
+            Self::Archive { .. } => "archive",
             Self::ResetContext {} => "reset_context",
             Self::UndoReset {} => "undo_reset",
         }
     }
 
-    /// Stopping and answering are always possible, so they name no epoch.
+    /// Stopping and answering are always possible, and where a session stands in a list is no matter of who holds it: these name no epoch.
     pub const fn needs_epoch(&self) -> bool {
-        !matches!(self, Self::NewSession { .. } | Self::Confirm { .. } | Self::Answer { .. } | Self::Cancel { .. } | Self::Pause { .. })
+        !matches!(
+            self,
+            Self::NewSession { .. }
+                | Self::Confirm { .. }
+                | Self::Answer { .. }
+                | Self::Cancel { .. }
+                | Self::Pause { .. }
+                | Self::Rename { .. }
+                | Self::Pin { .. }
+                | Self::Archive { .. }
+        )
     }
 }
 
@@ -241,6 +264,9 @@ const INTENTS: &[&str] = &[
     "release",
     "set_note",
     "forget",
+    "rename",
+    "pin",
+    "archive",
     "reset_context",
     "undo_reset",
 ];

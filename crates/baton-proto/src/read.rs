@@ -1,4 +1,5 @@
-use crate::{Activity, DeviceId, EntityView, Language, SessionId, TaskId, Timestamp, Usage, WorkState, WorkspaceId};
+use crate::entity::is_false;
+use crate::{Activity, DeviceId, EntityView, Language, MessageId, Role, SessionId, TaskId, Timestamp, Usage, WorkState, WorkspaceId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,18 @@ pub struct SessionView {
     pub history_before: Option<u64>,
 }
 
+/// `GET /v1/sessions?archived=&waiting=&pinned=`: which sessions are listed. Those that are archived are a list of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionFilter {
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub archived: bool,
+    /// Only those in which something waits for the user.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub waiting: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+}
+
 /// `GET /v1/sessions`: one line of the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSummary {
@@ -24,6 +37,10 @@ pub struct SessionSummary {
     /// The active task's line and progress.
     pub line: String,
     pub progress: u8,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub archived: bool,
     #[serde(default)]
     pub task_id: Option<TaskId>,
     pub waiting: u32,
@@ -65,6 +82,9 @@ pub struct SessionList {
     /// Pass it as `?before=` for the next page.
     #[serde(default)]
     pub next: Option<String>,
+    /// Approvals and questions that wait for the user, in all sessions.
+    #[serde(default)]
+    pub waiting_total: u32,
 }
 
 /// `GET /v1/sessions/{id}/history`: older messages and calls, oldest first (H3).
@@ -75,6 +95,34 @@ pub struct History {
     pub before: Option<u64>,
 }
 
+/// `GET /v1/search?q=&limit=`: messages in which all of the words stand, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchResults {
+    pub hits: Vec<SearchHit>,
+    /// `false` while older messages are still being read for the first time: some may be missing.
+    pub complete: bool,
+}
+
+/// A message that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchHit {
+    pub session_id: SessionId,
+    /// The session's.
+    pub title: String,
+    /// The session is out of the list.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub archived: bool,
+    pub message_id: MessageId,
+    /// Its place in the session's timeline: `history?before=` one more leads to it.
+    pub seq: u64,
+    pub at: Timestamp,
+    pub role: Role,
+    /// A piece of the message around the first match.
+    pub excerpt: String,
+    /// Where the words stand in the excerpt: begin and end of each, counted in characters (Unicode scalar values), in order.
+    pub matches: Vec<(u32, u32)>,
+}
+
 /// What an end should know of the hub it talks to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HubInfo {
@@ -83,6 +131,9 @@ pub struct HubInfo {
     /// The model's name, or `None` when none is configured: every end says so, and slash commands still work (R7).
     #[serde(default)]
     pub model: Option<String>,
+    /// Tokens that the model's window holds, where that is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
     pub commands: Vec<SlashCommand>,
 }
 

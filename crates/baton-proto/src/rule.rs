@@ -55,6 +55,17 @@ pub struct Remember {
     pub prefix_words: Option<u32>,
 }
 
+/// One way in which an open approval may be remembered: `scope` and `prefix_words` are what [`Remember`] takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RememberChoice {
+    pub scope: RememberScope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_words: Option<u32>,
+    /// These first words, to be shown. Empty where the very same call is meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefix: Vec<String>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RememberScope {

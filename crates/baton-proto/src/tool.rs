@@ -1,4 +1,4 @@
-use crate::{Baseline, Digest, NotRecorded};
+use crate::{Baseline, Digest, NotRecorded, Said};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -80,6 +80,9 @@ pub struct Prepared {
     pub risk: Risk,
     /// Why, in words for the card.
     pub risk_reason: String,
+    /// The same sentence by sentence, where the device says it so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub risk_said: Vec<Said>,
     /// Digest of each file that the arguments name; `None` where there is no such file.
     #[serde(default)]
     pub digests: BTreeMap<String, Option<Digest>>,

@@ -37,7 +37,7 @@ fn a_malformed_operation_is_answered_with_what_is_wrong_with_it() {
         operation.as_object_mut().unwrap().remove(field);
     }
     let intents = "new_session, say, new_task, confirm, answer, cancel, pause, resume, handoff, accept_handoff, decline_handoff, take_over, \
-                   release, set_note, forget, reset_context, undo_reset";
+                   release, set_note, forget, rename, pin, archive, reset_context, undo_reset";
     let rows: Vec<(&str, Change, ErrorCode, String)> = vec![
         ("no v", |o| without(o, "v"), UnsupportedVersion, "The operation's version is none; this hub speaks version 1.".to_owned()),
         (

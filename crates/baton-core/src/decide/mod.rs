@@ -8,6 +8,7 @@ mod context;
 mod devices;
 mod handoff;
 mod imported;
+mod list;
 mod model;
 mod notes;
 mod say;
@@ -124,17 +125,20 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
         Intent::Say { text, selection, attachments, delivery } => {
             budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
+            list::bring_back(&mut draft);
             let said = say::Said { text: text.trim(), selection: selection.as_ref(), attachments, named_calls: &operation.named_calls };
             say::say(&mut draft, sender, &said, *delivery)?;
         }
         Intent::NewTask { title, description, acceptance } => {
             budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
+            list::bring_back(&mut draft);
             say::new_task(&mut draft, sender, title, description, acceptance)?;
         }
         Intent::Resume { task_id } => {
             budget::of_the_day(&mut draft, operation, standing)?;
             handoff::take_over_first(&mut draft, operation, sender, standing)?;
+            list::bring_back(&mut draft);
             stop::resume(&mut draft, *task_id)?;
         }
         Intent::Confirm { approval_id, decision, remember: _, reason } => {
@@ -158,6 +162,9 @@ fn decide_operation(state: &Session, operation: &Operation, sender: &ActingDevic
         Intent::Release {} => handoff::release(&mut draft, sender),
         Intent::SetNote { key, value } => notes::set(&mut draft, operation, key, value)?,
         Intent::Forget { key } => notes::forget(&mut draft, operation, key)?,
+        Intent::Rename { title } => list::rename(&mut draft, title)?,
+        Intent::Pin { pinned } => list::pin(&mut draft, *pinned),
+        Intent::Archive { archived } => list::archive(&mut draft, *archived)?,
         Intent::ResetContext {} => context::reset(&mut draft, operation)?,
         Intent::UndoReset {} => context::undo_reset(&mut draft)?,
     }

@@ -1,5 +1,5 @@
 use super::tools::{self, Proposal};
-use super::{answers, budget, stop};
+use super::{answers, budget, list, stop};
 use crate::context::ActingDevice;
 use crate::draft::Draft;
 use crate::slash::{self, Literal};
@@ -38,10 +38,7 @@ pub(super) fn new_session(
     if draft.state.exists() {
         return Err(ErrorBody::new(ErrorCode::IllegalTransition, "A session of that id exists.", "Leave the session id out."));
     }
-    let title = title.map(str::trim).unwrap_or_default();
-    if title.chars().count() > MAX_NAME_CHARS {
-        return Err(ErrorBody::new(ErrorCode::TooLarge, format!("A title has at most {MAX_NAME_CHARS} characters."), "Shorten it."));
-    }
+    let title = list::checked_title(title.unwrap_or_default())?;
     let known = &draft.at.around.workspaces;
     let workspace = match workspace {
         Some(id) => Some(known.iter().find(|known| known.workspace_id == id).ok_or_else(|| ErrorBody::not_found("workspace"))?.clone()),
@@ -55,8 +52,8 @@ pub(super) fn new_session(
     };
     draft.emit(SessionEvent::SessionCreated {
         user_id: draft.state.user,
-        title: title.to_owned(),
-        language: words::language_of(title).unwrap_or_default(),
+        language: words::language_of(&title).unwrap_or_default(),
+        title,
         workspace,
         holder: Some(sender.device_id),
         epoch: 1,

@@ -106,6 +106,12 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
     let arguments = call.arguments.to_string();
     // Nobody is asked to approve what isn't shown.
     let preview = prepared.map(|prepared| prepared.preview.clone()).filter(|preview| !preview.trim().is_empty()).unwrap_or(arguments);
+    let declared = words::declared_risk(draft.state.language, &call.tool);
+    let risk_reason = prepared.map(|prepared| prepared.risk_reason.clone()).filter(|reason| !reason.trim().is_empty());
+    let risk_said = match (&risk_reason, prepared) {
+        (Some(_), Some(prepared)) => prepared.risk_said.clone(),
+        _ => vec![declared.clone()],
+    };
     let binding = ApprovalBinding {
         task_id: call.task_id,
         turn_id: call.turn_id,
@@ -113,10 +119,8 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         argument_digest: Digest::of_json(&call.arguments),
         file_digests: prepared.map(|prepared| prepared.digests.clone()).unwrap_or_default(),
         risk: call.risk,
-        risk_reason: prepared
-            .map(|prepared| prepared.risk_reason.clone())
-            .filter(|reason| !reason.trim().is_empty())
-            .unwrap_or_else(|| words::declared_risk(draft.state.language, &call.tool)),
+        risk_reason: risk_reason.unwrap_or_else(|| declared.text.clone()),
+        risk_said,
         preview,
         directory: prepared.and_then(|prepared| prepared.directory.clone()),
         device_id: call.terms.device_id,
@@ -196,7 +200,7 @@ pub(super) fn ended(draft: &mut Draft<'_>, call_id: CallId, attempt: u32, device
         Outcome::Cancelled { result } => {
             let reason = match &call.stage {
                 CallStage::Cancelling { reason, .. } => reason.clone(),
-                _ => "It was stopped on its device.".to_owned(),
+                _ => words::stopped_on_its_device(draft.state.language).to_owned(),
             };
             draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: result.clone() });
         }
@@ -235,7 +239,7 @@ pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, cause: Unknown
     let Some(call) = draft.state.calls.get(&call_id).cloned() else { return };
     let attempt = call.attempt;
     if let CallStage::Cancelling { reason, .. } = &call.stage {
-        let reason = format!("{reason} The device stopped while it ran. {known}");
+        let reason = words::stopped_while_it_ran(draft.state.language, reason, known);
         draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
         return;
     }
@@ -251,6 +255,11 @@ pub(super) fn interrupted(draft: &mut Draft<'_>, call_id: CallId, cause: Unknown
 
 fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
     let (call_id, attempt) = (call.id, call.attempt);
+    // As it is by now: the call that was handed in may be older than the word of its loss.
+    let cause = match draft.state.calls.get(&call_id).map(|call| &call.stage) {
+        Some(CallStage::Unknown { cause, .. }) => Some(*cause),
+        _ => None,
+    };
     if matches!(call.terms.effect, Effect::Read | Effect::Idempotent) {
         if attempt >= MAX_ATTEMPTS {
             draft.emit(SessionEvent::ToolFailed { call_id, attempt, error: interrupted_each_time(call, known), result: None });
@@ -268,6 +277,7 @@ fn repeat_or_ask(draft: &mut Draft<'_>, call: &ToolCall, known: &str) {
         text: words::outcome_question(draft.state.language, &call.tool, &call.arguments),
         options: answers::OUTCOME_OPTIONS.map(str::to_owned).to_vec(),
         known: Some(known.to_owned()),
+        cause,
     });
 }
 
@@ -325,7 +335,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
             }
         }
         CallStage::Unknown { .. } => {
-            let reason = format!("{reason} Whether it took effect before is unknown.");
+            let reason = words::effect_unknown(draft.state.language, reason);
             draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
         }
         CallStage::Cancelling { .. } | CallStage::Succeeded | CallStage::Failed | CallStage::Cancelled => {}
@@ -335,6 +345,6 @@ pub(super) fn cancel(draft: &mut Draft<'_>, call_id: CallId, reason: &str) {
 /// The device that should stop a call is out of reach: the call is given up, and what isn't known is said. The device is told when it is back.
 pub(super) fn cancelled_out_of_reach(draft: &mut Draft<'_>, call_id: CallId) {
     let Some(CallStage::Cancelling { reason, .. }) = draft.state.calls.get(&call_id).map(|call| call.stage.clone()) else { return };
-    let reason = format!("{reason} Its device is offline, so whether it took effect is unknown.");
+    let reason = words::effect_unknown_offline(draft.state.language, &reason);
     draft.emit(SessionEvent::ToolCancelled { call_id, reason, result: None });
 }

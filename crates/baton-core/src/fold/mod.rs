@@ -26,7 +26,13 @@ impl Session {
     /// Brings the state one event further. It can't fail: what may happen was decided before the event was written.
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
-        self.updated_at = event.at;
+        // Where a session stands in a list is no news of its work.
+        if !matches!(
+            event.body,
+            SessionEvent::SessionRenamed { .. } | SessionEvent::SessionPinned { .. } | SessionEvent::SessionArchived { .. }
+        ) {
+            self.updated_at = event.at;
+        }
         // Being taken up is the last event of its commit; whatever happens after it shows that the hub lived on.
         self.resumes_in_a_row = match event.body {
             SessionEvent::Recovered { in_a_row, .. } => in_a_row,
@@ -47,11 +53,16 @@ impl Session {
             SessionEvent::SessionImported { .. } => {
                 self.usage.clear();
                 self.beyond_day = None;
+                self.archived = false;
+                self.pinned = false;
             }
             SessionEvent::SessionTitled { title, language } => {
                 self.title.clone_from(title);
                 self.language = *language;
             }
+            SessionEvent::SessionRenamed { title } => self.title.clone_from(title),
+            SessionEvent::SessionPinned { pinned } => self.pinned = *pinned,
+            SessionEvent::SessionArchived { archived } => self.archived = *archived,
             SessionEvent::MessageAdded { attachments, .. } => {
                 for attachment in attachments {
                     self.attachments.retain(|known| known.digest != attachment.digest || known.name != attachment.name);
@@ -130,6 +141,7 @@ impl Session {
     }
 
     fn reset_context(&mut self) {
+        self.context_tokens = 0;
         self.context_resets.push(self.seq);
         let old = self.context_resets.len().saturating_sub(KEPT_RESETS);
         self.context_resets.drain(..old);
@@ -139,6 +151,7 @@ impl Session {
     fn count_usage(&mut self, body: &SessionEvent, at: Timestamp) {
         let SessionEvent::ModelFinished { usage, .. } = body else { return };
         let seq = self.seq;
+        self.context_tokens = usage.total();
         self.usage.entry(at.day()).or_default().add(*usage);
         while self.usage.len() > KEPT_DAYS {
             self.usage.pop_first();

@@ -57,7 +57,7 @@ impl Session {
                     approval.version = seq;
                 }
             }
-            SessionEvent::QuestionAsked { question_id, kind, call_id, task_id, text, options, known } => {
+            SessionEvent::QuestionAsked { question_id, kind, call_id, task_id, text, options, known, cause } => {
                 let question = Question {
                     id: *question_id,
                     version: seq,
@@ -68,6 +68,7 @@ impl Session {
                     text: text.clone(),
                     options: options.clone(),
                     known: known.clone(),
+                    cause: *cause,
                     state: QuestionState::Open,
                     answer: None,
                     reason: None,

@@ -52,6 +52,7 @@ fn question(draft: &mut Draft<'_>, call: &ToolCall, text: String, options: Vec<S
         text,
         options,
         known: None,
+        cause: None,
     });
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod tool_call;
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
     ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId,
-    TurnState, Usage,
+    TurnState, UnknownCause, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -177,6 +177,8 @@ pub struct Question {
     pub text: String,
     pub options: Vec<String>,
     pub known: Option<String>,
+    /// Why the outcome that it asks about is unknown.
+    pub cause: Option<UnknownCause>,
     pub state: QuestionState,
     pub answer: Option<(String, Sender)>,
     pub reason: Option<String>,

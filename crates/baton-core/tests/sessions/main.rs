@@ -8,6 +8,7 @@ mod budgets;
 mod cases;
 mod context;
 mod imported;
+mod list;
 mod phases;
 mod properties;
 mod queued;

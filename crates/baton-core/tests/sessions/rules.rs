@@ -251,3 +251,47 @@ fn rules_are_bounded_and_none_that_is_kept_vanishes_silently() {
     assert!(refused.message.contains("200 approvals"), "{}", refused.message);
     assert_eq!(user.rules.len(), 200);
 }
+
+#[test]
+fn e5_every_choice_that_a_card_offers_is_taken_and_no_other_beginning_would_be() {
+    let rows: [(&[&str], &[usize], Option<&str>); 6] = [
+        (&["cargo", "test", "--all"], &[0, 3, 2, 1], None),
+        (&["make"], &[0, 1], None),
+        (&["python3", "tidy.py"], &[0, 2], None),
+        (&["bash", "-c", "rm -rf x"], &[0], Some("remember.runs_anything")),
+        (&["sudo", "make"], &[0], Some("remember.runs_anything")),
+        (&["a", "b", "c", "d", "e"], &[0, 4, 3, 2, 1], None),
+    ];
+    for (argv, counts, why) in rows {
+        let approval = open_approval(&wanting(argv, Risk::Sensitive));
+        let offered = |scope| {
+            let of_scope = approval.remember.iter().filter(|choice| choice.scope == scope);
+            of_scope.map(|choice| choice.prefix_words.unwrap_or(0) as usize).collect::<Vec<_>>()
+        };
+        assert_eq!(offered(RememberScope::Task), counts, "{argv:?}");
+        assert_eq!(offered(RememberScope::Always), counts, "{argv:?}");
+        assert_eq!(approval.not_remembered.as_ref().map(|said| said.code.as_str()), why, "{argv:?}");
+        for choice in &approval.remember {
+            assert_eq!(choice.prefix, argv[..choice.prefix_words.unwrap_or(0) as usize]);
+            rule(argv, remember(choice.scope, choice.prefix_words)).unwrap();
+        }
+        for count in 1..=argv.len().min(4) {
+            let taken = rule(argv, remember(RememberScope::Always, u32::try_from(count).ok())).is_ok();
+            assert_eq!(taken, counts.contains(&count), "{argv:?} by {count} words");
+        }
+    }
+    let dangerous = open_approval(&wanting(&["make"], Risk::Dangerous));
+    assert_eq!((dangerous.remember.len(), dangerous.not_remembered.unwrap().code.as_str()), (0, "remember.dangerous"));
+}
+
+#[test]
+fn a_card_that_is_answered_offers_nothing_any_more() {
+    let mut world = wanting(&["make"], Risk::Sensitive);
+    world.confirm("phone", open_approval(&world).id, Decision::Approve).unwrap();
+    let shown = world.shown.values().find_map(|entity| match entity {
+        EntityView::Approval(approval) => Some(approval),
+        _ => None,
+    });
+    let approval = shown.unwrap();
+    assert_eq!((approval.state, approval.remember.len()), (ApprovalState::Approved, 0));
+}

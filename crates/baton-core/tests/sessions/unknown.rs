@@ -446,6 +446,7 @@ fn c43_whatever_size_a_device_sends_is_settled_at_once_and_fits_the_log() {
         let prepared = baton_proto::Prepared {
             risk: Risk::Sensitive,
             risk_reason: "It asks.".to_owned(),
+            risk_said: Vec::new(),
             digests: std::collections::BTreeMap::new(),
             preview,
             directory: None,

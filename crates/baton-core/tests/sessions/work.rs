@@ -580,6 +580,7 @@ fn a_card_always_shows_what_it_is_for() {
     let prepared = baton_proto::Prepared {
         risk: Risk::Sensitive,
         risk_reason: String::new(),
+        risk_said: Vec::new(),
         digests: std::collections::BTreeMap::new(),
         preview: " ".to_owned(),
         directory: None,

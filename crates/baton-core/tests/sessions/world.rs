@@ -261,6 +261,7 @@ impl World {
         let prepared = Prepared {
             risk,
             risk_reason: "as prepared".to_owned(),
+            risk_said: Vec::new(),
             digests: BTreeMap::new(),
             preview: format!("what {tool} will do"),
             directory: Some("/home/ada/site".to_owned()),

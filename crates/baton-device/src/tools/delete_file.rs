@@ -4,7 +4,7 @@ use super::{Changed, arguments, blocking, change, check_expected, check_seen, pr
 use crate::tool::{Run, Tool, refused};
 use crate::workspace::{MAX_RECORDED_BYTES, Wanted, WorkspaceRoot};
 use async_trait::async_trait;
-use baton_proto::{CallId, Effect, Finding, Outcome, Prepared, Risk, ToolError, ToolSpec};
+use baton_proto::{CallId, Effect, Finding, Outcome, Prepared, Risk, Said, ToolError, ToolSpec, all_said};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;

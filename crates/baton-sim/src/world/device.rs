@@ -124,6 +124,7 @@ impl Device {
                 let prepared = Prepared {
                     risk: self.tools.get(&tool).map_or(Risk::Dangerous, |tool| tool.risk),
                     risk_reason: "It acts outside.".to_owned(),
+                    risk_said: Vec::new(),
                     digests: BTreeMap::new(),
                     preview: arguments.to_string(),
                     directory: None,
