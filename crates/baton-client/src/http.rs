@@ -6,7 +6,7 @@ use baton_proto::{
     AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, FoundPaths, History, HubInfo,
     Invitation, InvitationApproval, InvitationClaim, InvitationId, InvitationRequest, InvitationState, InvitationView, NewUser, Operation,
     PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, Rule, RuleId, SessionId,
-    SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust, UsageReport, WorkspaceDiff,
+    SessionImport, SessionFilter, SessionList, SessionView, Snapshot, TaskId, Trust, UsageReport, WorkspaceDiff,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -83,6 +83,14 @@ impl Http {
     /// `GET /v1/sessions`; `before` is the `next` of the page before.
     pub async fn sessions(&self, before: Option<&str>, limit: Option<u32>) -> Result<SessionList, ClientError> {
         self.get(&["sessions"], &query(before.map(str::to_owned), limit)).await
+    }
+
+    /// `GET /v1/sessions`, those that a filter lets through.
+    pub async fn sessions_that(&self, filter: SessionFilter, before: Option<&str>, limit: Option<u32>) -> Result<SessionList, ClientError> {
+        let mut asked = query(before.map(str::to_owned), limit);
+        let flags = [("archived", filter.archived), ("waiting", filter.waiting), ("pinned", filter.pinned)];
+        asked.extend(flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| (name, "true".to_owned())));
+        self.get(&["sessions"], &asked).await
     }
 
     /// `GET /v1/sessions/{id}`. Entities of kinds that this version doesn't know are left out.

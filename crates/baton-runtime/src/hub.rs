@@ -3,6 +3,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::directory::{Directory, Identity};
 use crate::error::{HubError, told};
 use crate::guarded::Guarded;
+use crate::listing::Waiting;
 use crate::live::Live;
 use crate::owner::{Input, Owner, WAITING_INPUTS};
 use crate::pairing::{MadeInvitation, Pairing};
@@ -40,11 +41,13 @@ pub struct HubConfig {
     pub task_tokens: Option<u64>,
     /// Tokens of one user and day, after which work pauses until it is confirmed.
     pub day_tokens: Option<u64>,
+    /// Tokens that the model's window holds, for ends to show how full it is.
+    pub context_tokens: Option<u64>,
 }
 
 impl HubConfig {
     pub fn new(version: impl Into<String>, model: Option<Arc<dyn Model>>) -> Self {
-        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None, task_tokens: None, day_tokens: None }
+        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None, task_tokens: None, day_tokens: None, context_tokens: None }
     }
 }
 
@@ -57,6 +60,7 @@ pub struct Hub {
     pub(crate) importing: tokio::sync::Mutex<()>,
     pairing: Pairing,
     version: String,
+    context_tokens: Option<u64>,
 }
 
 /// What every owner, link and reader has in common.
@@ -70,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) questions: Questions,
     pub(crate) spending: Spending,
+    pub(crate) waiting: Waiting,
     sessions: Mutex<Sessions>,
     failure: watch::Sender<Option<String>>,
 }
@@ -216,6 +221,7 @@ impl Hub {
             workspaces: Workspaces::default(),
             questions: Questions::default(),
             spending,
+            waiting: Waiting::default(),
             sessions: Mutex::default(),
             failure,
         });
@@ -230,6 +236,7 @@ impl Hub {
             shared,
             importing: tokio::sync::Mutex::default(),
             version: config.version,
+            context_tokens: config.context_tokens,
         }))
     }
 
@@ -238,6 +245,7 @@ impl Hub {
             version: self.version.clone(),
             incarnation: self.shared.store.incarnation(),
             model: self.shared.model_name(),
+            context_tokens: self.context_tokens.filter(|_| self.shared.model.is_some()),
             commands: commands(),
         }
     }

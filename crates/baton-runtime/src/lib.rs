@@ -15,6 +15,7 @@ mod hub;
 mod import;
 mod invitations;
 mod link;
+mod listing;
 mod live;
 mod model_call;
 mod owner;

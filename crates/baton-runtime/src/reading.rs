@@ -7,8 +7,8 @@ use crate::hub::{Hub, Shared};
 use baton_core::entities;
 use baton_core::snapshot::snapshot;
 use baton_proto::{
-    Brief, Change, EntityView, ErrorBody, ErrorCode, Event, History, SessionEvent, SessionId, SessionList, SessionSummary, SessionView,
-    Snapshot, Timestamp, UserId,
+    Brief, Change, EntityView, ErrorBody, ErrorCode, Event, History, SessionEvent, SessionId, SessionView,
+    Snapshot, UserId,
 };
 use baton_store::{StoredEvent, StreamId, StreamKind};
 use std::collections::BTreeSet;
@@ -152,22 +152,6 @@ fn unreadable(seq: u64, why: &str) -> ErrorBody {
 }
 
 impl Hub {
-    /// A page of the user's sessions, newest first, read from head rows.
-    pub async fn sessions(&self, who: Identity, before: Option<&str>, limit: u32) -> Result<SessionList, ErrorBody> {
-        let before = before.map(cursor).transpose()?;
-        let limit = limit.clamp(1, 200);
-        let heads = self
-            .shared
-            .store
-            .heads(who.user_id, StreamKind::Session, before, limit)
-            .await
-            .map_err(|error| told(&HubError::Store(error)))?;
-        let next =
-            (heads.len() == limit as usize).then(|| heads.last().map(|head| format!("{}_{}", head.updated_at.0, head.stream.id))).flatten();
-        let sessions = heads.iter().filter_map(|head| serde_json::from_slice::<SessionSummary>(&head.summary).ok()).collect();
-        Ok(SessionList { sessions, next })
-    }
-
     pub async fn view(&self, who: Identity, session: SessionId) -> Result<SessionView, ErrorBody> {
         self.shared.view(who.user_id, session).await
     }
@@ -218,9 +202,4 @@ impl Hub {
     pub async fn brief(&self, who: Identity, session: SessionId) -> Result<Brief, ErrorBody> {
         Ok(baton_core::brief::brief(&*self.shared.state(who.user_id, session).await?))
     }
-}
-
-fn cursor(text: &str) -> Result<(Timestamp, uuid::Uuid), ErrorBody> {
-    let parsed = text.split_once('_').and_then(|(time, id)| Some((Timestamp(time.parse().ok()?), id.parse().ok()?)));
-    parsed.ok_or_else(|| ErrorBody::invalid("The page's `before` isn't one that a list gave as `next`."))
 }

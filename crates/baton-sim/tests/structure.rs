@@ -5,7 +5,8 @@
 
 use baton_proto::{
     Brief, Change, ClientFrame, Credentials, ErrorCode, FoundPaths, HubFrame, InvitationApproval, InvitationState, InvitationView,
-    Operation, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, SessionImport, Snapshot, WorkspaceDiff,
+    Operation, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, Said, SearchResults, SessionImport, Snapshot,
+    WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Serialize;
@@ -262,6 +263,8 @@ fn every_example_in_the_protocol_is_what_the_types_read_and_write() {
             "snapshot" => check::<Snapshot>(example),
             "brief" => check::<Brief>(example),
             "session import" => check::<SessionImport>(example),
+            "said" => check::<Said>(example),
+            "search results" => check::<SearchResults>(example),
             "workspace diff" => check::<WorkspaceDiff>(example),
             "found paths" => check::<FoundPaths>(example),
             other => panic!("docs/protocol.md has an example of kind '{other}', which is checked against nothing"),

@@ -67,6 +67,12 @@ pub(crate) enum Command {
     Handoff(Handoff),
     /// Let the agent begin afresh: it no longer sees what was said and done in the session. You still do.
     Reset(Reset),
+    /// Gives a session a title of your own.
+    Rename(Rename),
+    /// Keeps a session at the top of lists.
+    Pin(Place),
+    /// Puts a session away: out of the list, still readable. Speaking in it brings it back.
+    Archive(Place),
     /// Give a session up, so that whichever device speaks next has it.
     Release(Release),
     /// Stop what the agent is doing.
@@ -252,6 +258,32 @@ pub(crate) struct Sessions {
     /// How many at most, 1 to 200.
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: u32,
+    /// Those in which something waits for you.
+    #[arg(long)]
+    pub(crate) waiting: bool,
+    /// Those that were put away.
+    #[arg(long)]
+    pub(crate) archived: bool,
+    /// Those that are pinned.
+    #[arg(long)]
+    pub(crate) pinned: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rename {
+    pub(crate) title: String,
+    /// By default the newest session.
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// Its id, or the end of it.
+    pub(crate) id: String,
+    /// The opposite.
+    #[arg(long)]
+    pub(crate) undo: bool,
 }
 
 #[derive(Debug, clap::Args)]

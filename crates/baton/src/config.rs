@@ -41,6 +41,8 @@ struct ModelSection {
     idle_timeout_s: Option<u64>,
     temperature: Option<f32>,
     max_tokens: Option<u32>,
+    /// Tokens that the model's window holds, for ends to show how full it is.
+    context_tokens: Option<u64>,
     /// Whether the model sees images; found out with the first one unless given.
     images: Option<bool>,
     /// Whether `up` looks for a model on this machine where none is named.
@@ -89,6 +91,11 @@ impl Config {
         let given = Given { provider: hub.model_provider, url: hub.model_url.as_deref(), name: hub.model.as_deref() };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         self.model.named(&given, variable)?.map(open).transpose()
+    }
+
+    /// Tokens that the model's window holds, where that is given.
+    pub(crate) const fn context_tokens(&self) -> Option<u64> {
+        self.model.context_tokens
     }
 
     /// Whether a model on this machine may be looked for.

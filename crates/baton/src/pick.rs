@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use baton_client::Http;
 use baton_proto::{
     ApprovalEntity, ApprovalState, EntityView, ErrorCode, Intent, Operation, OperationId, QuestionEntity, Reply, ReplyStatus,
-    SessionEntity, SessionId, SessionSummary, SessionView, TaskId,
+    SessionEntity, SessionFilter, SessionId, SessionSummary, SessionView, TaskId,
 };
 use uuid::Uuid;
 
@@ -23,7 +23,13 @@ pub(crate) async fn session(http: &Http, named: &str) -> Result<SessionId, Failu
             .map(|session| session.session_id)
             .ok_or_else(|| Failure::failed("There is no session yet.", "Open one with `baton send --new TEXT`."));
     }
-    let matching: Vec<_> = list.iter().filter(|session| named.len() >= 4 && session.session_id.to_string().ends_with(named)).collect();
+    let ends = |session: &SessionSummary| named.len() >= 4 && session.session_id.to_string().ends_with(named);
+    let mut matching: Vec<_> = list.into_iter().filter(ends).collect();
+    if matching.is_empty() {
+        let archived = SessionFilter { archived: true, ..SessionFilter::default() };
+        let put_away = http.sessions_that(archived, None, Some(LOOKED_THROUGH)).await?.sessions;
+        matching.extend(put_away.into_iter().filter(ends));
+    }
     match matching.as_slice() {
         [one] => Ok(one.session_id),
         [] => Err(Failure::usage(format!("No session's id ends with '{named}'."), "`baton sessions` lists them.")),

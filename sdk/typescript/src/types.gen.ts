@@ -2237,6 +2237,10 @@ export interface History {
  */
 export interface HubInfo {
   commands: SlashCommand[];
+  /**
+   * Tokens that the model's window holds, where that is configured.
+   */
+  context_tokens?: number | null;
   incarnation: number;
   /**
    * The model's name, or `None` when none is configured: every end says so, and slash commands still work (R7).
@@ -2489,6 +2493,56 @@ export interface Rule {
 export interface RuleScope {
   session_id: SessionId;
   task_id: TaskId;
+}
+/**
+ * A message that was found.
+ */
+export interface SearchHit {
+  /**
+   * The session is out of the list.
+   */
+  archived?: boolean;
+  at: Timestamp;
+  /**
+   * A piece of the message around the first match.
+   */
+  excerpt: string;
+  /**
+   * Where the words stand in the excerpt: begin and end of each, counted in characters (Unicode scalar values), in order.
+   */
+  matches: [number, number][];
+  message_id: MessageId;
+  role: Role;
+  /**
+   * Its place in the session's timeline: `history?before=` one more leads to it.
+   */
+  seq: number;
+  session_id: SessionId;
+  /**
+   * The session's.
+   */
+  title: string;
+}
+/**
+ * `GET /v1/search?q=&limit=`: messages in which all of the words stand, the newest first.
+ */
+export interface SearchResults {
+  /**
+   * `false` while older messages are still being read for the first time: some may be missing.
+   */
+  complete: boolean;
+  hits: SearchHit[];
+}
+/**
+ * `GET /v1/sessions?archived=&waiting=&pinned=`: which sessions are listed. Those that are archived are a list of their own.
+ */
+export interface SessionFilter {
+  archived?: boolean;
+  pinned?: boolean;
+  /**
+   * Only those in which something waits for the user.
+   */
+  waiting?: boolean;
 }
 /**
  * `POST /v1/sessions/import`: a file that was uploaded before becomes a session of the user's.

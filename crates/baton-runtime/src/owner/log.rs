@@ -73,6 +73,12 @@ impl Owner {
         Ok(true)
     }
 
+    /// How much waits for the user is known without reading a list.
+    pub(super) fn note_waiting(&self) {
+        let waiting = self.state.open_approvals().count() + self.state.open_questions().count();
+        self.shared.waiting.set(self.user, self.id, u32::try_from(waiting).unwrap_or(u32::MAX));
+    }
+
     pub(super) fn stream(&self) -> StreamId {
         StreamId { kind: StreamKind::Session, id: self.id.0 }
     }
@@ -97,6 +103,7 @@ impl Owner {
         self.shared.store.append(append).await?;
         let first = self.state.seq + 1;
         self.state = next;
+        self.note_waiting();
         for ((event, upserts), seq) in events.into_iter().zip(upserts).zip(first..) {
             if let SessionEvent::ModelFinished { usage, .. } = &event.body {
                 self.shared.spending.add(self.user, event.at, *usage);
@@ -139,6 +146,7 @@ impl Owner {
                 }
             }
         }
+        self.note_waiting();
         self.shared.directory.notify(self.user, Changed::Sessions);
         self.last_summary = Some(summary(&self.state));
         Ok(())
@@ -216,5 +224,6 @@ pub(crate) fn repeated(row: &OperationRow, digest: &Digest, operation_id: Operat
 /// Whether a list of sessions would look different.
 fn differs(a: &SessionSummary, b: &SessionSummary) -> bool {
     let shown = |summary: &SessionSummary| (summary.state, summary.activity, summary.progress, summary.waiting, summary.holder);
-    a.title != b.title || a.line != b.line || shown(a) != shown(b)
+    let place = |summary: &SessionSummary| (summary.pinned, summary.archived);
+    a.title != b.title || a.line != b.line || shown(a) != shown(b) || place(a) != place(b)
 }

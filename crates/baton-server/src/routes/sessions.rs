@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use baton_proto::{Brief, Change, History, SessionId, SessionList, SessionView, Snapshot};
+use baton_proto::{Brief, Change, History, SessionFilter, SessionId, SessionList, SessionView, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// Entries of a page when nothing else is asked for.
@@ -18,6 +18,12 @@ const PAGE_OF_EVENTS: u32 = 200;
 pub(crate) struct ListPage {
     before: Option<String>,
     limit: Option<u32>,
+    #[serde(default)]
+    archived: bool,
+    #[serde(default)]
+    waiting: bool,
+    #[serde(default)]
+    pinned: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +52,9 @@ pub(crate) async fn list(
     Caller(who): Caller,
     Parameters(page): Parameters<ListPage>,
 ) -> Result<Json<SessionList>, ApiError> {
-    Ok(Json(app.hub.sessions(who, page.before.as_deref(), page.limit.unwrap_or(PAGE)).await?))
+    let ListPage { before, limit, archived, waiting, pinned } = page;
+    let filter = SessionFilter { archived, waiting, pinned };
+    Ok(Json(app.hub.sessions_that(who, filter, before.as_deref(), limit.unwrap_or(PAGE)).await?))
 }
 
 /// `GET /v1/sessions/{id}`.

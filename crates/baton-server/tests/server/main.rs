@@ -11,6 +11,7 @@ mod import;
 mod isolation;
 mod limits;
 mod log;
+mod list;
 mod operations;
 mod pairing;
 mod people;
