@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
-use baton_store::{Append, Appended, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
+use baton_store::{Append, Appended, FoundTexts, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
 use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -77,6 +77,10 @@ impl Store for Guarded {
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.seen(self.inner.read_back(user, stream, before, kinds, limit).await)
+    }
+
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        self.seen(self.inner.search(user, words, limit).await)
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {

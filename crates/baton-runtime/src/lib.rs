@@ -23,6 +23,7 @@ mod pairing;
 mod questions;
 mod reading;
 mod rules;
+mod search;
 mod secret;
 mod seen;
 mod spending;

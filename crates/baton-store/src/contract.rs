@@ -27,6 +27,7 @@ where
     heads_are_paged_newest_first(&store).await;
     what_owes_something_is_found_at_start(&store).await;
     events_are_read_forwards_and_backwards(&store).await;
+    texts_are_found_by_their_words(&store).await;
     a_state_is_a_cache(&store).await;
     blobs_are_kept_by_digest(&store).await;
     too_large_is_refused(&store).await;
@@ -378,6 +379,53 @@ async fn events_are_read_forwards_and_backwards(store: &Arc<dyn Store>) {
 
 fn numbers(events: Vec<StoredEvent>) -> Vec<u64> {
     events.into_iter().map(|event| event.seq).collect()
+}
+
+/// A message with this text, as the protocol writes it.
+pub fn message(text: &str) -> EventRow {
+    let event = format!("{{\"type\": \"message_added\", \"data\": {{\"text\": {text:?}}}}}");
+    EventRow { kind: "message_added".into(), event: event.into(), upserts: b"[]".into() }
+}
+
+async fn texts_are_found_by_their_words(store: &Arc<dyn Store>) {
+    let (pen, later) = (Pen::new(store, StreamKind::Session), Pen::new(store, StreamKind::Session));
+    let later = Pen { user: pen.user, ..later };
+    let stranger = Pen::new(store, StreamKind::Session);
+    let said = ["Round the buttons of start.html", "把首页按钮的圆角改成 8px", "检查天气", "no words: …"];
+    store.append(Append { rows: said.map(message).to_vec(), ..pen.append(0, &[]) }).await.unwrap();
+    store.append(Append { rows: vec![message("Another BUTTON, 按钮")], ..later.append(0, &["button, but no message"]) }).await.unwrap();
+    store.append(Append { rows: vec![message("a stranger's button 按钮")], ..stranger.append(0, &[]) }).await.unwrap();
+    let found = async |user, words: &str, limit| {
+        let found = store.search(user, words, limit).await.unwrap();
+        assert!(!found.incomplete, "a new store has read everything");
+        let place = |it: &crate::FoundText| (it.stream, it.seq);
+        found.texts.iter().map(place).collect::<Vec<_>>()
+    };
+    let (first, second, other) = ((pen.stream, 1), (pen.stream, 2), (later.stream, 1));
+    let rows: [(&str, &[(StreamId, u64)]); 14] = [
+        ("button", &[other, first]),
+        ("buttons", &[first]),
+        ("html", &[first]),
+        ("round start", &[first]),
+        ("round 按钮", &[]),
+        ("按钮", &[other, second]),
+        ("圆角", &[second]),
+        ("首页按钮", &[second]),
+        ("页角", &[]),
+        ("气", &[(pen.stream, 3)]),
+        ("8px", &[second]),
+        ("utton", &[]),
+        ("\"*)", &[]),
+        ("stranger", &[]),
+    ];
+    for (words, expected) in rows {
+        assert_eq!(found(pen.user, words, 10).await, expected, "{words}");
+    }
+    assert_eq!(found(pen.user, "button", 1).await, [other], "the newest");
+    assert_eq!(found(stranger.user, "按钮", 10).await, [(stranger.stream, 1)], "another's are as if they were not there");
+    let refused = Append { rows: vec![message("never said")], ..pen.append(2, &[]) };
+    assert!(store.append(refused).await.is_err());
+    assert_eq!(found(pen.user, "never", 10).await, [], "what wasn't appended isn't found");
 }
 
 async fn a_state_is_a_cache(store: &Arc<dyn Store>) {

@@ -1,7 +1,7 @@
 //! Where Baton's truth lies: streams of opaque event bytes, appended by compare-and-set, never lost once acknowledged.
 //!
 //! This room owns durability, order, uniqueness of operations, fencing and blobs. It does not know what a session
-//! means: events, summaries, states and replies are bytes to it. Every key begins with the user who owns it, or with a
+//! means: events, summaries, states and replies are bytes to it, and which text of an event people look for is said by the protocol. Every key begins with the user who owns it, or with a
 //! number that only a lookup by the user yields (O3); what belongs to another user looks as if it were not there.
 //!
 //! [`Store`] is what the runtime uses, [`SqliteStore`] the embedded implementation (O2), and [`contract`] the story
@@ -13,12 +13,15 @@ mod error;
 mod sqlite;
 mod store;
 mod stream;
+mod words;
 
 pub use bare::{BareFigures, BareStep, bare_baseline};
 pub use error::{Decision, StoreError};
 pub use sqlite::{BackupFigures, SqliteStore, StoreFigures, back_up};
 pub use store::Store;
-pub use stream::{Append, Appended, EventRow, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
+pub use stream::{
+    Append, Appended, EventRow, FoundText, FoundTexts, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind,
+};
 
 /// Sizes that the store accepts, in bytes. The runtime keeps well below them; they bound memory and the time that one
 /// write keeps the others waiting.

@@ -1,7 +1,7 @@
 //! The one door to durable state.
 
 use crate::error::StoreError;
-use crate::stream::{Append, Appended, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
+use crate::stream::{Append, Appended, FoundTexts, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
 use async_trait::async_trait;
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
 use std::fmt::Debug;
@@ -60,6 +60,13 @@ pub trait Store: Send + Sync + Debug + 'static {
         kinds: &[&str],
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// Events of a user's whose text ([`baton_proto::searched_text`]) holds all of the words, each by its beginning, the newest first. In
+    /// scripts that don't part their words any piece of a text is found. A text is found from the commit of its event on.
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        let _ = (user, words, limit);
+        Ok(FoundTexts::default())
+    }
 
     /// The cached state of a stream, if there is one.
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError>;

@@ -70,6 +70,26 @@ pub struct StoredEvent {
     pub upserts: Vec<u8>,
 }
 
+/// Texts that were found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundTexts {
+    pub texts: Vec<FoundText>,
+    /// Not everything that was written before texts were indexed has been read yet.
+    pub incomplete: bool,
+}
+
+/// An event whose text was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundText {
+    pub stream: StreamId,
+    pub seq: u64,
+    pub kind: String,
+    /// The event as JSON.
+    pub event: Vec<u8>,
+    /// The summary of its stream's head row.
+    pub summary: Vec<u8>,
+}
+
 /// An operation with its final reply, kept so that a repetition is answered and not performed (E1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationRow {

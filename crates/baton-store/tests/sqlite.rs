@@ -3,7 +3,7 @@
 
 use baton_proto::Digest;
 use baton_store::contract::{self, Pen};
-use baton_store::{Decision, SqliteStore, Store, StoreError, StreamKind};
+use baton_store::{Append, Decision, SqliteStore, Store, StoreError, StreamKind};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,6 +52,45 @@ async fn a_newer_format_is_refused_untouched() {
     let error = SqliteStore::open(&directory).unwrap_err();
     assert!(matches!(error, StoreError::NewerVersion { found: 99, supported } if supported < 99), "{error}");
     assert_eq!(files(&directory), before);
+}
+
+/// Files from before texts were indexed are read up behind everybody's back, also when that is broken off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_from_before_the_index_are_found_in_the_end() {
+    const MESSAGES: usize = 3000;
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let (pen, other) = (Pen::new(&store, StreamKind::Session), Pen::new(&store, StreamKind::Session));
+    let rows = (0..MESSAGES).map(|number| contract::message(&format!("message {number} 按钮"))).collect();
+    store.append(Append { rows, ..pen.append(0, &[]) }).await.unwrap();
+    store.append(Append { rows: vec![contract::message("a stranger's 按钮")], ..other.append(0, &[]) }).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    let connection = Connection::open(directory.path().join("baton.db")).unwrap();
+    connection
+        .execute_batch("DROP TABLE word; DROP TABLE text; DROP TABLE unread; PRAGMA user_version = 1; PRAGMA wal_checkpoint(TRUNCATE);")
+        .unwrap();
+    drop(connection);
+
+    // Opened and closed at once, several times: each goes on where the one before was.
+    for _ in 0..3 {
+        open(directory.path()).close().await.unwrap();
+    }
+    let store = open(directory.path());
+    let now = Pen { fence: store.incarnation(), ..pen };
+    store.append(Append { rows: vec![contract::message("said meanwhile 按钮")], ..now.append(MESSAGES as u64, &[]) }).await.unwrap();
+    assert_eq!(store.search(pen.user, "meanwhile", 10).await.unwrap().texts.len(), 1, "what is said now is found at once");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while store.search(pen.user, "message", 1).await.unwrap().incomplete {
+        assert!(std::time::Instant::now() < deadline, "reading up comes to an end");
+        tokio::task::yield_now().await;
+    }
+    let found = store.search(pen.user, "按钮", u32::MAX).await.unwrap().texts;
+    let mut seqs: Vec<u64> = found.iter().map(|text| text.seq).collect();
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=MESSAGES as u64 + 1).collect::<Vec<_>>(), "each once, and nobody else's");
+    store.close().await.unwrap();
+    assert!(!open(directory.path()).search(pen.user, "message", 1).await.unwrap().incomplete, "and never again");
 }
 
 #[tokio::test]

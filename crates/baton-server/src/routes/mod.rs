@@ -10,6 +10,7 @@ mod invitations;
 mod operations;
 mod pairings;
 mod rules;
+mod search;
 mod sessions;
 mod stream;
 mod uploads;
@@ -88,6 +89,7 @@ fn table() -> Vec<Route> {
         route("DELETE", "/v1/rules/{rule}", Private, delete(rules::remove)),
         route("GET", "/v1/usage", Private, get(usage::report)),
         route("GET", "/v1/workspaces", Private, get(workspaces::list)),
+        route("GET", "/v1/search", Private, get(search::search)),
         route("GET", "/v1/sessions", Private, get(sessions::list)),
         route("POST", "/v1/sessions/import", Private, post(import::import)),
         route("GET", "/v1/sessions/{session}", Private, get(sessions::view)),

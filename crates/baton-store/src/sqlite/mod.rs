@@ -12,13 +12,14 @@ mod lock;
 mod present;
 mod query;
 mod readers;
+mod reading_up;
 pub(crate) mod schema;
 mod write;
 mod writer;
 
 use crate::error::StoreError;
 use crate::store::Store;
-use crate::stream::{Append, Appended, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
+use crate::stream::{Append, Appended, FoundTexts, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
 use async_trait::async_trait;
 pub use backup::{BackupFigures, back_up};
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
@@ -28,6 +29,7 @@ pub use figures::StoreFigures;
 use health::Health;
 use lock::DirectoryLock;
 use readers::Readers;
+use reading_up::ReadingUp;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,12 +55,17 @@ pub struct SqliteStore {
 struct WriterThread {
     sender: mpsc::Sender<Job>,
     thread: JoinHandle<()>,
+    /// It asks the writer, so it ends first.
+    reading_up: Option<ReadingUp>,
     lock: DirectoryLock,
 }
 
 impl WriterThread {
     /// Waits until all that was asked is done, then lets go of the directory. Tells whether the thread came to a good end.
     fn finish(self) -> bool {
+        if let Some(reading_up) = self.reading_up {
+            reading_up.stop();
+        }
         drop(self.sender);
         let joined = self.thread.join();
         drop(self.lock);
@@ -90,8 +97,10 @@ impl SqliteStore {
         let health = Arc::new(Health::default());
         let checkpointer = Checkpointer::start(schema::open_writing(&path)?, Arc::clone(&log), Arc::clone(&health))?;
         let readers = Arc::new(Readers::open(&path)?);
+        let unread = schema::open_reading(&path)?;
         let (sender, thread) = writer::start(connection, log, checkpointer, Arc::clone(&health), Arc::clone(&counters))?;
-        let writer = Mutex::new(Some(WriterThread { sender, thread, lock }));
+        let reading_up = ReadingUp::start(&path, &unread, &sender)?;
+        let writer = Mutex::new(Some(WriterThread { sender, thread, reading_up, lock }));
         Ok(Arc::new(Self { incarnation, health, counters, readers, writer }))
     }
 
@@ -141,7 +150,8 @@ impl Store for SqliteStore {
 
     async fn append(&self, append: Append) -> Result<Appended, StoreError> {
         let seq = append.expected_seq.saturating_add(append.rows.len() as u64);
-        self.write(Write::Append(append)).await?;
+        let words = write::words_of(&append);
+        self.write(Write::Append(append, words)).await?;
         Ok(Appended { seq })
     }
 
@@ -183,6 +193,11 @@ impl Store for SqliteStore {
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let kinds: Vec<String> = kinds.iter().map(|&kind| kind.to_owned()).collect();
         self.query(move |connection| query::read_back(connection, user, stream, before, &kinds, limit)).await
+    }
+
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        let asked = crate::words::asked(words);
+        self.query(move |connection| query::search(connection, user, asked.as_deref(), limit)).await
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {

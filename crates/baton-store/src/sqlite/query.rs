@@ -1,9 +1,10 @@
 //! What is read, each as one query that begins with the user's id.
 
 use super::fault::from_sqlite;
+use super::reading_up;
 use super::write::key;
 use crate::error::StoreError;
-use crate::stream::{Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
+use crate::stream::{FoundText, FoundTexts, Head, OperationRow, StateCache, StoredEvent, StreamId, StreamKind};
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params};
@@ -85,6 +86,35 @@ pub(super) fn read_back(
         marks.join(", ")
     );
     many(connection, &query, values.as_slice(), event_of)
+}
+
+pub(super) fn search(connection: &Connection, user: UserId, asked: Option<&str>, limit: u32) -> Result<FoundTexts, StoreError> {
+    let incomplete = reading_up::unread(connection)?.is_some();
+    let Some(asked) = asked else { return Ok(FoundTexts { texts: Vec::new(), incomplete }) };
+    // The numbers are those of the payloads, so the newest are the largest. Whose they are is asked once more at the head row.
+    let query = "SELECT head.kind, head.id, text.seq, event.kind, payload.event, head.summary FROM
+                     (SELECT rowid AS found FROM word WHERE word MATCH ?1 ORDER BY rowid DESC LIMIT ?3)
+                 JOIN text ON text.number = found JOIN head ON head.stream = text.stream AND head.user = ?2
+                 JOIN event ON event.stream = text.stream AND event.seq = text.seq JOIN payload ON payload.number = found
+                 ORDER BY found DESC";
+    let asked = format!("owner : \"{}\" AND words : ({asked})", owner(user));
+    let texts = many(connection, query, params![asked, key(&user.0), limit], |row| {
+        let word: String = row.get(0)?;
+        let kind = StreamKind::from_stored(&word).unwrap_or(StreamKind::Session);
+        Ok(FoundText {
+            stream: StreamId { kind, id: id_of(row, 1)? },
+            seq: row.get(2)?,
+            kind: row.get(3)?,
+            event: row.get(4)?,
+            summary: row.get(5)?,
+        })
+    })?;
+    Ok(FoundTexts { texts, incomplete })
+}
+
+/// A user as a word of the index.
+pub(super) fn owner(user: UserId) -> String {
+    format!("u{}", user.0.simple())
 }
 
 pub(super) fn state(connection: &Connection, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {

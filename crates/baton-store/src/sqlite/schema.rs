@@ -20,7 +20,11 @@ const PAGE_BYTES: u32 = 2048;
 /// Payloads lie in the order of their arrival, so that a group of appends to many streams fills few pages; `event` is
 /// the narrow table that finds them by stream and number, and filters by kind without touching a payload. A stream's
 /// number is found only through its head row, by the user's id.
-const MIGRATIONS: &[&str] = &["
+///
+/// `word` is an index without the texts themselves, which lie in the payloads; its rows are numbered like them, and `text` leads from there to
+/// stream and number. Its `owner` keeps one user's search from looking at another's texts. What had been written before is `unread`.
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE hub (one INTEGER PRIMARY KEY CHECK (one = 1), incarnation INTEGER NOT NULL);
     INSERT INTO hub VALUES (1, 0);
 
@@ -60,7 +64,15 @@ const MIGRATIONS: &[&str] = &["
 
     CREATE TABLE state (stream INTEGER PRIMARY KEY, seq INTEGER NOT NULL, format INTEGER NOT NULL, bytes BLOB NOT NULL);
     CREATE TABLE blob (user BLOB NOT NULL, digest TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (user, digest));
-"];
+",
+    "
+    CREATE TABLE text (number INTEGER PRIMARY KEY, stream INTEGER NOT NULL, seq INTEGER NOT NULL);
+    CREATE VIRTUAL TABLE word USING fts5
+        (owner, words, content = '', columnsize = 0, tokenize = 'unicode61 remove_diacritics 0');
+    CREATE TABLE unread (one INTEGER PRIMARY KEY CHECK (one = 1), stream INTEGER NOT NULL, seq INTEGER NOT NULL, until INTEGER NOT NULL);
+    INSERT INTO unread SELECT 1, 0, 0, max(number) FROM payload HAVING max(number) IS NOT NULL;
+",
+];
 
 /// The newest format that this version reads and writes.
 #[expect(clippy::cast_possible_truncation, reason = "there will not be four billion migrations")]

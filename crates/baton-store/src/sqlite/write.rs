@@ -4,20 +4,61 @@
 //! and the writes that share it need no savepoint against each other.
 
 use super::present::{Present, PresentHeads};
+use super::query;
 use crate::error::StoreError;
 use crate::limits;
 use crate::stream::{Append, OperationRow, StateCache, StreamId};
-use baton_proto::{Digest, UserId};
+use crate::words;
+use baton_proto::{Digest, UserId, searched_text};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 /// What the writer thread is asked to do.
 #[derive(Debug)]
 pub(super) enum Write {
-    Append(Append),
+    /// With what its texts are found by.
+    Append(Append, Vec<WordsOf>),
+    /// Texts that had been written before they were indexed, and how far that was read before.
+    ReadUp {
+        from: Unread,
+        texts: Vec<UnreadText>,
+    },
     Remember(UserId, OperationRow),
     State(UserId, StreamId, StateCache),
     Blob(UserId, Digest, Vec<u8>),
+}
+
+/// What the text of an append's event is found by.
+#[derive(Debug)]
+pub(super) struct WordsOf {
+    /// The event's place in the append.
+    row: usize,
+    words: String,
+}
+
+/// How far texts of the log are indexed: up to that event of that stream, of those whose payload isn't beyond `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unread {
+    pub(super) stream: i64,
+    pub(super) seq: u64,
+    pub(super) until: i64,
+}
+
+/// An event of the log with what its text is found by, if it has one.
+#[derive(Debug)]
+pub(super) struct UnreadText {
+    pub(super) stream: i64,
+    pub(super) seq: u64,
+    /// Of its payload.
+    pub(super) number: i64,
+    pub(super) user: Vec<u8>,
+    pub(super) words: Option<String>,
+}
+
+/// What the texts of an append are found by; taken apart before the writer thread is kept busy with it.
+pub(super) fn words_of(append: &Append) -> Vec<WordsOf> {
+    let texts = append.rows.iter().enumerate().filter_map(|(row, event)| Some((row, searched_text(&event.kind, &event.event)?)));
+    texts.map(|(row, text)| WordsOf { row, words: words::indexed(&text) }).collect()
 }
 
 /// Why a write was not done.
@@ -45,7 +86,7 @@ impl Write {
     /// Refuses what is too large, before it waits in a queue.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self {
-            Self::Append(append) => {
+            Self::Append(append, _) => {
                 at_most("the number of events in one append", append.rows.len(), limits::APPEND_ROWS)?;
                 for row in &append.rows {
                     at_most("an event", row.event.len(), limits::EVENT_BYTES)?;
@@ -65,6 +106,7 @@ impl Write {
             }
             Self::Remember(_, operation) => check_operation(operation),
             Self::State(_, _, state) => at_most("a cached state", state.bytes.len(), limits::STATE_BYTES),
+            Self::ReadUp { .. } => Ok(()),
             Self::Blob(_, _, bytes) => at_most("a blob", bytes.len(), limits::BLOB_BYTES),
         }
     }
@@ -72,11 +114,14 @@ impl Write {
     /// About how much memory and log it takes, in bytes.
     pub(super) fn size(&self) -> usize {
         match self {
-            Self::Append(append) => {
-                append.rows.iter().map(|row| row.event.len() + row.upserts.len()).sum::<usize>() + append.head.summary.len()
+            Self::Append(append, words) => {
+                append.rows.iter().map(|row| row.event.len() + row.upserts.len()).sum::<usize>()
+                    + append.head.summary.len()
+                    + words.iter().map(|it| it.words.len()).sum::<usize>()
             }
             Self::Remember(_, operation) => operation.reply.len(),
             Self::State(_, _, state) => state.bytes.len(),
+            Self::ReadUp { texts, .. } => texts.iter().filter_map(|text| text.words.as_ref()).map(String::len).sum(),
             Self::Blob(_, _, bytes) => bytes.len(),
         }
     }
@@ -84,7 +129,8 @@ impl Write {
     /// Does it, inside the transaction that is open. `heads` must be forgotten if that transaction comes to nothing.
     pub(super) fn perform(&self, connection: &Connection, heads: &mut PresentHeads) -> Result<(), Failure> {
         match self {
-            Self::Append(append) => perform_append(connection, heads, append),
+            Self::Append(append, words) => perform_append(connection, heads, append, words),
+            Self::ReadUp { from, texts } => perform_read_up(connection, *from, texts),
             Self::Remember(user, operation) => insert_new_operation(connection, *user, operation),
             Self::State(user, stream, state) => perform_state(connection, heads, *user, *stream, state),
             Self::Blob(user, digest, bytes) => {
@@ -111,7 +157,7 @@ fn check_operation(operation: &OperationRow) -> Result<(), StoreError> {
     at_most("a reply", operation.reply.len(), limits::REPLY_BYTES)
 }
 
-fn perform_append(connection: &Connection, heads: &mut PresentHeads, append: &Append) -> Result<(), Failure> {
+fn perform_append(connection: &Connection, heads: &mut PresentHeads, append: &Append, words: &[WordsOf]) -> Result<(), Failure> {
     let present = heads.find(connection, append.user, append.stream)?;
     let refusal = refusal(append, present.as_ref());
     match (&append.operation, refusal) {
@@ -132,12 +178,41 @@ fn perform_append(connection: &Connection, heads: &mut PresentHeads, append: &Ap
     if !append.rows.is_empty() {
         let mut payload = connection.prepare_cached("INSERT INTO payload (event, upserts) VALUES (?1, ?2)")?;
         let mut event = connection.prepare_cached("INSERT INTO event (stream, seq, kind, payload) VALUES (?1, ?2, ?3, ?4)")?;
-        for (row, seq) in append.rows.iter().zip(append.expected_seq + 1..) {
+        let mut words = words.iter().peekable();
+        for ((place, row), seq) in append.rows.iter().enumerate().zip(append.expected_seq + 1..) {
             payload.execute(params![row.event, row.upserts])?;
-            event.execute(params![stream, seq, row.kind, connection.last_insert_rowid()])?;
+            let number = connection.last_insert_rowid();
+            event.execute(params![stream, seq, row.kind, number])?;
+            if let Some(of_row) = words.next_if(|words| words.row == place) {
+                insert_words(connection, number, (stream, seq), &query::owner(append.user), &of_row.words)?;
+            }
         }
     }
     heads.put(append.user, append.stream, Present::after(append, stream));
+    Ok(())
+}
+
+/// Makes a text findable, by the number of its payload.
+fn insert_words(connection: &Connection, number: i64, (stream, seq): (i64, u64), owner: &str, words: &str) -> Result<(), Failure> {
+    connection.prepare_cached("INSERT INTO word (rowid, owner, words) VALUES (?1, ?2, ?3)")?.execute(params![number, owner, words])?;
+    connection.prepare_cached("INSERT INTO text (number, stream, seq) VALUES (?1, ?2, ?3)")?.execute(params![number, stream, seq])?;
+    Ok(())
+}
+
+/// Takes in texts of the log, and writes down how far that has come. The end is where there is nothing more to read.
+fn perform_read_up(connection: &Connection, from: Unread, texts: &[UnreadText]) -> Result<(), Failure> {
+    let Some(last) = texts.last() else {
+        connection.execute("DELETE FROM unread", [])?;
+        return Ok(());
+    };
+    // The index takes rows fastest in the order of their numbers.
+    let mut ordered: Vec<_> = texts.iter().collect();
+    ordered.sort_by_key(|text| text.number);
+    for text in ordered {
+        let (Some(words), Ok(user)) = (&text.words, Uuid::from_slice(&text.user)) else { continue };
+        insert_words(connection, text.number, (text.stream, text.seq), &query::owner(UserId(user)), words)?;
+    }
+    connection.execute("UPDATE unread SET stream = ?1, seq = ?2, until = ?3", params![last.stream, last.seq, from.until])?;
     Ok(())
 }
 
