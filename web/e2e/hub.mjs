@@ -10,19 +10,19 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const dist = join(root, "web/dist");
+export const DIST = join(root, "web/dist");
 /** The programs: named by the environment, else those that were built last. */
 export const PROGRAM = process.env.BATON_BIN ?? join(root, "target/debug/baton");
 export const MODEL = process.env.SCRIPTED_MODEL_BIN ?? join(root, "target/debug/scripted-model");
 export const CHROMIUM = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
-const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json" };
+export const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json" };
 
 /** What is missing for these tests, or `false`. A program that was named must be there. */
 export function missing() {
   if (!process.env.BATON_BIN && !existsSync(PROGRAM)) return `not tested: ${PROGRAM} isn't built (cargo build -p baton)`;
   if (!process.env.SCRIPTED_MODEL_BIN && !existsSync(MODEL)) return `not tested: ${MODEL} isn't built (cargo build -p baton-sim)`;
   if (!CHROMIUM) return "not tested: there is no Chromium";
-  if (!existsSync(join(dist, "index.html"))) return "not tested: the console isn't built (npm run build)";
+  if (!existsSync(join(DIST, "index.html"))) return "not tested: the console isn't built (npm run build)";
   return false;
 }
 
@@ -34,6 +34,8 @@ export class Hub {
   #arguments;
   origin;
   modelUrl;
+  trustLink;
+  fingerprint;
   /** The owner's link; each start prints another. */
   link;
   workspace;
@@ -78,6 +80,13 @@ export class Hub {
     const ready = JSON.parse(await firstLine(this.#process));
     if (ready.event !== "ready") throw new Error(`the hub said ${JSON.stringify(ready)} instead of being ready`);
     this.link = ready.owner_link ?? this.link;
+    // A hub with HTTPS of its own says where it is, and how it is trusted.
+    Object.assign(this, { origin: ready.url ?? this.origin, trustLink: ready.trust_link, fingerprint: ready.fingerprint });
+  }
+
+  /** A file in the hub's data directory. */
+  file(path) {
+    return join(this.#directory, "data", path);
   }
 
   async halt(signal = "SIGINT") {
@@ -170,7 +179,7 @@ async function serveBuilt(target, hub) {
     (url) => url.origin === hub.origin && (url.pathname === "/" || url.pathname.startsWith("/assets/")),
     async (route) => {
       const name = new URL(route.request().url()).pathname;
-      const file = join(dist, name === "/" ? "index.html" : name);
+      const file = join(DIST, name === "/" ? "index.html" : name);
       if (!existsSync(file)) return route.continue();
       try {
         policy ??= (await fetch(hub.origin)).headers.get("content-security-policy");
