@@ -15,6 +15,7 @@ mod list;
 mod operations;
 mod pairing;
 mod people;
+mod proxy;
 mod routes;
 mod shutdown;
 mod socket;
