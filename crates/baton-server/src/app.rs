@@ -1,7 +1,9 @@
 use crate::assets::Assets;
 use crate::config::{ServerConfig, ServerLimits};
+use crate::cookie::Cookie;
 use crate::error::ServerError;
 use crate::hosts::{Hosts, Scheme};
+use crate::proxies::Network;
 use crate::tls::Tls;
 use baton_proto::Digest;
 use baton_runtime::Hub;
@@ -23,7 +25,9 @@ pub(crate) struct Parts {
     pub(crate) hosts: Hosts,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) assets: Assets,
-    pub(crate) trusted_proxy: bool,
+    pub(crate) trusted_proxies: Vec<Network>,
+    /// The cookie that browsers keep their token in.
+    pub(crate) cookie: Cookie,
     /// Of the token that may add users, so that comparing it tells nothing by its time.
     pub(crate) admin: Option<Digest>,
     pub(crate) limits: ServerLimits,
@@ -36,12 +40,15 @@ pub(crate) struct Parts {
 impl App {
     pub(crate) fn new(hub: Arc<Hub>, config: &ServerConfig, listening: SocketAddr) -> Result<Self, ServerError> {
         let scheme = if config.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let hosts = Hosts::new(scheme, listening, &config.allowed_hosts, config.public_url.as_deref())?;
+        let cookie = Cookie::of(&hub, hosts.secure());
         Ok(Self(Arc::new(Parts {
             hub,
-            hosts: Hosts::new(scheme, listening, &config.allowed_hosts, config.public_url.as_deref())?,
+            hosts,
             tls: config.tls.clone(),
             assets: config.assets,
-            trusted_proxy: config.trusted_proxy,
+            trusted_proxies: config.trusted_proxies.clone(),
+            cookie,
             admin: config.admin_token.as_ref().map(|token| Digest::of_bytes(token.as_bytes())),
             limits: config.limits,
             blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),

@@ -1,4 +1,5 @@
 use crate::assets::Assets;
+use crate::proxies::Network;
 use crate::tls::Tls;
 use baton_proto::{HEARTBEAT_S, LEASE_S};
 use std::fmt;
@@ -16,8 +17,8 @@ pub struct ServerConfig {
     pub tls: Option<Arc<Tls>>,
     /// The console.
     pub assets: Assets,
-    /// Whether what stands before the hub appends to `X-Forwarded-For` who is calling. Only then does the header count (S3).
-    pub trusted_proxy: bool,
+    /// What stands before the hub and appends to `X-Forwarded-For` who is calling. From anybody else the header doesn't count (S3).
+    pub trusted_proxies: Vec<Network>,
     /// Lets the owner of the hub's data directory add users; `None`: nobody may.
     pub admin_token: Option<String>,
     pub limits: ServerLimits,
@@ -39,7 +40,7 @@ impl ServerConfig {
             public_url: None,
             tls: None,
             assets,
-            trusted_proxy: false,
+            trusted_proxies: Vec::new(),
             admin_token: None,
             limits: ServerLimits::default(),
         }

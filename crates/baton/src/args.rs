@@ -115,6 +115,10 @@ pub(crate) struct Hub {
     /// The address under which browsers reach this hub through a TLS proxy or a tunnel, such as `https://baton.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
+    /// An address or network, such as `127.0.0.1` or `10.0.0.0/8`, of what stands before this hub: only its `X-Forwarded-For` says who is
+    /// calling. May be given several times.
+    #[arg(long = "trusted-proxy", value_name = "ADDR")]
+    pub(crate) trusted_proxies: Vec<baton_server::Network>,
     /// Base URL of the model's server, such as `http://127.0.0.1:11434/v1`. Its key is read from `BATON_MODEL_KEY`.
     #[arg(long, value_name = "URL", env = "BATON_MODEL_URL")]
     pub(crate) model_url: Option<String>,

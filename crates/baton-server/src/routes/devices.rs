@@ -1,5 +1,5 @@
 use crate::app::App;
-use crate::auth::{Caller, set_cookie};
+use crate::auth::Caller;
 use crate::body::{JsonBody, PathId};
 use crate::problem::ApiError;
 use axum::Json;
@@ -41,6 +41,6 @@ pub(crate) async fn revoke(State(app): State<App>, Caller(who): Caller, PathId(d
 pub(crate) async fn sign_out(State(app): State<App>, Caller(who): Caller) -> Result<Response, ApiError> {
     app.hub.revoke(who, who.device_id).await?;
     let mut response = StatusCode::NO_CONTENT.into_response();
-    set_cookie(&app, &mut response, "");
+    app.cookie.set(&mut response, "");
     Ok(response)
 }

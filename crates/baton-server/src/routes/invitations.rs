@@ -1,5 +1,5 @@
 use crate::app::App;
-use crate::auth::{Caller, Peer, set_cookie};
+use crate::auth::{Caller, Peer};
 use crate::body::{JsonBody, PathId};
 use crate::door::CalledBy;
 use crate::problem::ApiError;
@@ -59,7 +59,7 @@ pub(crate) async fn claim(
     };
     let mut response = Json(state).into_response();
     if let Some(token) = token {
-        set_cookie(&app, &mut response, &token);
+        app.cookie.set(&mut response, &token);
     }
     Ok(response)
 }

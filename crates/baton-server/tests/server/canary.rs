@@ -54,7 +54,7 @@ async fn a_token_is_in_no_answer_and_no_log() {
             }
             for (name, value) in [
                 ("authorization", format!("Bearer {canary}")),
-                ("cookie", format!("baton_token={canary}")),
+                ("cookie", format!("{}={canary}", server.cookie)),
                 ("authorization", canary.clone()),
             ] {
                 let response =

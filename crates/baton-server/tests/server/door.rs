@@ -65,7 +65,7 @@ async fn a_foreign_origin_is_refused_on_every_channel_even_with_a_token() {
         format!("http://localhost:{port}"),
     ];
     let bearer = format!("Bearer {}", phone.token);
-    let cookie = format!("baton_token={}", phone.token);
+    let cookie = format!("{}={}", server.cookie, phone.token);
     for origin in &foreign {
         for (name, value) in [("authorization", &bearer), ("cookie", &cookie)] {
             for (method, path) in
@@ -97,7 +97,7 @@ async fn a_foreign_origin_is_refused_on_every_channel_even_with_a_token() {
 async fn a_cookie_acts_only_for_the_hubs_own_page() {
     let server = Server::start().await;
     let phone = server.phone().await;
-    let cookie = format!("other=1; baton_token={}", phone.token);
+    let cookie = format!("other=1; {}={}", server.cookie, phone.token);
     let operation = json!({"v": 1, "operation_id": fresh(), "intent": "new_session"});
     let bare = server.request("POST", "/v1/ops").header("cookie", &cookie).json(&operation).send().await.unwrap();
     assert_refused(bare, 403, ErrorCode::Forbidden, "no origin").await;
@@ -160,7 +160,21 @@ async fn behind_a_public_url_its_origin_is_the_own_one_and_cookies_are_secure() 
     let request = server.request("POST", "/v1/invitations/claim").header("host", "baton.example").header("origin", "https://baton.example");
     let response = request.json(&claim).send().await.unwrap();
     assert_eq!(response.status(), 200);
-    assert!(response.headers()["set-cookie"].to_str().unwrap().ends_with("; Secure"));
+    // The prefix has browsers see to it that only this host set it, and over TLS.
+    let set = response.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(set.ends_with("; Path=/; Max-Age=34560000; Secure") && !set.contains("Domain"), "{set}");
+    let pair = set.split(';').next().unwrap();
+    assert!(pair.starts_with(&format!("__Host-{}=", server.cookie)), "{pair}");
+    let mine = server.request("GET", "/v1/devices").header("host", "baton.example").header("cookie", pair).send().await.unwrap();
+    assert_eq!(mine.status(), 200);
+    // Who signed in before the hub had TLS stays signed in, under the new name.
+    let plain = pair.trim_start_matches("__Host-");
+    let before = server.request("GET", "/v1/devices").header("host", "baton.example").header("cookie", plain).send().await.unwrap();
+    let renewed: Vec<_> = before.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+    assert_eq!(renewed, [set.clone(), format!("{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0; Secure", server.cookie)]);
+    // A plain cookie that somebody on the way put beside it counts for nothing.
+    let both = server.request("GET", "/v1/devices").header("host", "baton.example").header("cookie", format!("{plain}; {pair}x"));
+    assert_refused(both.send().await.unwrap(), 401, ErrorCode::Unauthenticated, "a wrong one with the prefix").await;
     let response =
         server.request("GET", "/v1/hub").header("host", "baton.example").header("origin", "http://baton.example:81").send().await.unwrap();
     assert_refused(response, 403, ErrorCode::Forbidden, "another origin").await;

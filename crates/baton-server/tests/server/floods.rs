@@ -76,7 +76,7 @@ async fn a_busy_hub_tells_seldom_that_a_list_changed_and_never_forgets_the_last_
 
 #[tokio::test]
 async fn pairing_requests_are_limited_by_where_they_come_from() {
-    let server = Server::start_with(|config| config.trusted_proxy = true).await;
+    let server = Server::start_with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
     let ask = |from: &str| {
         let request = server.request("POST", "/v1/pairings").header("x-forwarded-for", from.to_owned());
         request.json(&json!({"name": "a tab", "client_type": "web"})).send()

@@ -2,6 +2,7 @@ use crate::support::{Device, Server, Socket, assert_refused, fresh};
 use baton_proto::{ClientType, ErrorCode, Timestamp, Trust};
 use baton_runtime::{Clock, SystemClock};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -111,8 +112,8 @@ async fn a_browser_gets_its_token_as_a_cookie_and_nowhere_else() {
         let cookie = response.headers()["set-cookie"].to_str().unwrap().to_owned();
         let (pair, attributes) = cookie.split_once("; ").unwrap();
         assert_eq!(attributes, "HttpOnly; SameSite=Strict; Path=/; Max-Age=34560000");
-        let token = pair.strip_prefix("baton_token=").unwrap();
-        assert_eq!(token.len(), 64);
+        let (name, token) = pair.split_once('=').unwrap();
+        assert_eq!((name, token.len()), (&*server.cookie, 64));
         let body = response.text().await.unwrap();
         assert!(!body.contains(token) && !body.contains("\"token\""), "{body}");
         let read = server.request("GET", "/v1/devices").header("cookie", pair).send().await.unwrap();
@@ -121,7 +122,10 @@ async fn a_browser_gets_its_token_as_a_cookie_and_nowhere_else() {
         let signout = server.request("POST", "/v1/signout").header("cookie", pair).header("origin", server.origin()).send().await.unwrap();
         assert_eq!(signout.status(), 204);
         assert!(
-            signout.headers()["set-cookie"].to_str().unwrap().starts_with("baton_token=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0")
+            signout.headers()["set-cookie"]
+                .to_str()
+                .unwrap()
+                .starts_with(&format!("{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", server.cookie))
         );
         let after = server.request("GET", "/v1/devices").header("cookie", pair).send().await.unwrap();
         assert_refused(after, 401, ErrorCode::Unauthenticated, "signed out").await;
@@ -137,6 +141,76 @@ async fn the_owners_link_works_once() {
     let first: Value = server.post("/v1/invitations/claim", claim.clone()).await.json().await.unwrap();
     assert_eq!((&first["state"], &first["trust"]), (&json!("approved"), &json!("guest")), "what the link says, not what its holder wants");
     assert_refused(server.post("/v1/invitations/claim", claim).await, 404, ErrorCode::NotFound, "again").await;
+}
+
+/// What a browser keeps for a host, whatever the port, and sends to each hub there.
+#[derive(Debug, Default)]
+struct Jar(BTreeMap<String, String>);
+
+impl Jar {
+    fn take(&mut self, response: &reqwest::Response) {
+        for set in response.headers().get_all("set-cookie") {
+            let (name, value) = set.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap();
+            if value.is_empty() {
+                self.0.remove(name)
+            } else {
+                self.0.insert(name.to_owned(), value.to_owned())
+            };
+        }
+    }
+
+    async fn send(&mut self, server: &Server, method: &str, path: &str, body: Value) -> reqwest::Response {
+        let cookies: Vec<_> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = server.request(method, path).header("cookie", cookies.join("; ")).header("origin", server.origin());
+        let response = if method == "GET" { request.send() } else { request.json(&body).send() }.await.unwrap();
+        self.take(&response);
+        response
+    }
+
+    /// The name of the device that this browser is for a hub.
+    async fn own_name(&mut self, server: &Server) -> Option<String> {
+        let response = self.send(server, "GET", "/v1/devices", Value::Null).await;
+        (response.status() == 200).then_some(())?;
+        let listed: Value = response.json().await.unwrap();
+        let own = listed["devices"].as_array().unwrap().iter().find(|device| device["own"] == true).unwrap();
+        Some(own["name"].as_str().unwrap().to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_browser_is_signed_in_at_two_hubs_of_one_host() {
+    let (one, two) = (Server::start().await, Server::start().await);
+    assert_ne!(one.cookie, two.cookie);
+    let mut jar = Jar::default();
+    for (server, name) in [(&one, "at one"), (&two, "at two")] {
+        let made = server.hub.invite(server.user, None, Trust::Trusted).await.unwrap();
+        let claim = json!({"secret": made.secret, "name": name, "client_type": "web", "cookie": true});
+        assert_eq!(jar.send(server, "POST", "/v1/invitations/claim", claim).await.status(), 200);
+    }
+    assert_eq!(jar.own_name(&one).await.as_deref(), Some("at one"));
+    assert_eq!(jar.own_name(&two).await.as_deref(), Some("at two"));
+    assert_eq!(jar.send(&one, "POST", "/v1/signout", json!({})).await.status(), 204);
+    assert_eq!(jar.own_name(&one).await, None);
+    assert_eq!(jar.own_name(&two).await.as_deref(), Some("at two"), "leaving one hub leaves the other alone");
+}
+
+#[tokio::test]
+async fn a_cookie_of_the_old_name_is_read_once_and_replaced() {
+    let (one, two) = (Server::start().await, Server::start().await);
+    let device = one.phone().await;
+    let mut jar = Jar::default();
+    jar.0.insert("baton_token".to_owned(), device.token.clone());
+    // Another hub's it isn't, and there it stays as it is.
+    assert_eq!(jar.own_name(&two).await, None);
+    assert_eq!(jar.0.keys().collect::<Vec<_>>(), ["baton_token"]);
+    assert_eq!(jar.own_name(&one).await.as_deref(), Some("a phone"));
+    assert_eq!(jar.0, BTreeMap::from([(one.cookie.clone(), device.token.clone())]));
+    assert_eq!(jar.own_name(&one).await.as_deref(), Some("a phone"));
+    // Signing out takes back both.
+    let mut jar = Jar::default();
+    jar.0.insert("baton_token".to_owned(), device.token.clone());
+    assert_eq!(jar.send(&one, "POST", "/v1/signout", json!({})).await.status(), 204);
+    assert_eq!(jar.0, BTreeMap::new());
 }
 
 /// Waits for the word that somebody opened or tried a link.
@@ -327,17 +401,34 @@ async fn guessing_is_limited_also_from_loopback_and_whatever_is_forwarded() {
 
 #[tokio::test]
 async fn behind_a_trusted_proxy_the_last_forwarded_address_is_the_one_that_is_limited() {
-    let server = Server::start_with(|config| config.trusted_proxy = true).await;
+    let server =
+        Server::start_with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]).await;
     let phone = server.phone().await;
     let guess = async |forwarded: &str| {
         let request = server.request("GET", "/v1/pairings/AAAA-AAAA").bearer_auth(&phone.token).header("x-forwarded-for", forwarded);
         request.send().await.unwrap().status().as_u16()
     };
     for attempt in 0..10 {
-        assert_eq!(guess(&format!("10.0.0.{attempt}, 192.0.2.1")).await, 404);
+        assert_eq!(guess(&format!("198.51.100.{attempt}, 192.0.2.1")).await, 404);
     }
-    assert_eq!(guess("10.0.0.99, 192.0.2.1").await, 429);
+    assert_eq!(guess("198.51.100.99, 192.0.2.1").await, 429);
     assert_eq!(guess("192.0.2.1, 192.0.2.2").await, 404);
+    // Proxies behind one another are passed over, and what a caller says of proxies before it isn't.
+    assert_eq!(guess("192.0.2.2, 192.0.2.1, 10.1.2.3").await, 429);
+    assert_eq!(guess("10.1.2.3, 192.0.2.3").await, 404);
+}
+
+#[tokio::test]
+async fn s3_whoever_is_no_configured_proxy_cannot_say_who_is_calling() {
+    let server = Server::start_with(|config| config.trusted_proxies = vec!["192.0.2.0/24".parse().unwrap()]).await;
+    let phone = server.phone().await;
+    for attempt in 0..12 {
+        let request = server.request("GET", "/v1/pairings/AAAA-AAAA").bearer_auth(&phone.token);
+        let status = request.header("x-forwarded-for", format!("203.0.113.{attempt}, 192.0.2.7")).send().await.unwrap().status();
+        assert_eq!(status.as_u16(), if attempt < 10 { 404 } else { 429 }, "{attempt}");
+    }
+    let started = start(&server, "tablet").await;
+    assert!(started["code"].is_string());
 }
 
 #[tokio::test]

@@ -157,6 +157,7 @@ impl Serving {
             allowed_hosts: hosts,
             public_url: args.public_url.clone(),
             tls,
+            trusted_proxies: args.trusted_proxies.clone(),
             admin_token: Some(admin_token),
             ..ServerConfig::new(assets::find)
         };

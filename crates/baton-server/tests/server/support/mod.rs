@@ -8,7 +8,7 @@ pub(crate) use raw::raw;
 pub(crate) use socket::{Socket, kind};
 pub(crate) use stream::{Stream, Told};
 
-use baton_proto::{ClientType, DeviceId, ErrorCode, SessionId, Trust, UserId};
+use baton_proto::{ClientType, DeviceId, Digest, ErrorCode, SessionId, Trust, UserId};
 use baton_runtime::{Clock, Hub, HubConfig, SystemClock};
 use baton_server::{Asset, ServerConfig, bind, serve};
 use baton_store::SqliteStore;
@@ -29,6 +29,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// A user that exists.
     pub(crate) user: UserId,
+    /// The name of the cookie that browsers keep their token in.
+    pub(crate) cookie: String,
     pub(crate) client: Client,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -104,7 +106,8 @@ impl Server {
         });
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-        Self { hub, address, user, client, stop: Some(stop), task, data }
+        let cookie = format!("baton_{}", Digest::of_bytes(user.to_string().as_bytes()).short());
+        Self { hub, address, user, cookie, client, stop: Some(stop), task, data }
     }
 
     /// Asks the server to stop; returns at once.
