@@ -1,5 +1,6 @@
 //! What a workspace looks like at a moment (E7). Never fails, and is bounded in time and size.
 
+use super::names::text_of;
 use super::walk::{Bounds, Derived, Kind, Listing};
 use super::{MAX_FILE_BYTES, RelativePath, Repository, WorkspaceRoot};
 use crate::sandbox::{Access, Ending, Job, SandboxMode};
@@ -63,10 +64,27 @@ impl WorkspaceRoot {
         self.files.walk(&RelativePath::root(), bounds).unwrap_or_default()
     }
 
+    /// Files that differ between two commits, as far as git tells it in the sandbox: a file that somebody changed and committed at once was
+    /// never seen uncommitted.
+    pub(super) async fn files_committed(&self, before: &Baseline, after: &Baseline) -> Vec<String> {
+        let (Some(old), Some(new)) = (&before.commit, &after.commit) else { return Vec::new() };
+        if old == new || self.sandbox.mode() != SandboxMode::Bubblewrap {
+            return Vec::new();
+        }
+        let arguments = ["git", "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", old, new];
+        let printed = self.printed(&arguments).await.unwrap_or_default();
+        let names = printed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        names.map(text_of).collect()
+    }
+
     async fn status(&self) -> Option<Vec<u8>> {
-        let arguments = ["git", "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
+        self.printed(&["git", "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"]).await
+    }
+
+    /// What a command that only reads prints, where it succeeds and can be kept whole.
+    async fn printed(&self, arguments: &[&str]) -> Option<Vec<u8>> {
         let job = Job {
-            argv: arguments.map(str::to_owned).to_vec(),
+            argv: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             directory: self.path.clone(),
             access: Access::ReadOnly,
             wall: WITHIN,

@@ -78,6 +78,7 @@ impl WorkspaceRoot {
         let look = self.look().await;
         if look.baseline != known.look.baseline {
             let mut files: Vec<_> = look.files_that_differ(&known.look).map(shown).collect();
+            files.extend(self.files_committed(&known.look.baseline, &look.baseline).await.iter().map(|file| shown(file)));
             files.sort_unstable();
             files.dedup();
             let files_left_out = u32::try_from(files.len().saturating_sub(MAX_FILES)).unwrap_or(u32::MAX);

@@ -9,6 +9,8 @@ use tokio::process::{Child, ChildStdout, Command};
 #[derive(Clone, Debug)]
 pub struct Terminal {
     config: PathBuf,
+    /// Where it stands; the tests' own directory unless it says so.
+    directory: Option<PathBuf>,
 }
 
 /// What a finished command said.
@@ -41,7 +43,13 @@ impl Terminal {
 
     /// One of several terminals.
     pub fn named(directory: &Path, name: &str) -> Self {
-        Self { config: directory.join(name) }
+        Self { config: directory.join(name), directory: None }
+    }
+
+    /// The same terminal after a `cd`.
+    #[must_use]
+    pub fn standing_in(&self, directory: &Path) -> Self {
+        Self { directory: Some(directory.to_owned()), ..self.clone() }
     }
 
     /// The file in which it keeps what it is paired as.
@@ -69,6 +77,9 @@ impl Terminal {
             .env("BATON_LOCAL_MODELS", "none")
             .stdin(Stdio::null())
             .kill_on_drop(true);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
         command
     }
 
