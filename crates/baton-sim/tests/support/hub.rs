@@ -53,6 +53,13 @@ impl Hub {
         hub
     }
 
+    /// Starts it again with one more option.
+    pub async fn also(mut self, option: &str) -> Self {
+        self.words.push(option.to_owned());
+        self.start().await;
+        self
+    }
+
     /// Starts it again after a kill.
     pub async fn start(&mut self) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.data.with_extension("log")).expect("a log");
