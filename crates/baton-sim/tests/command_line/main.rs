@@ -13,6 +13,7 @@ mod rules;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminals;
+mod tls;
 mod usage;
 mod users;
 mod window;
