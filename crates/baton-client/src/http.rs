@@ -5,8 +5,8 @@ use crate::{ClientError, HubUrl, Token, tls};
 use baton_proto::{
     AddedUser, Brief, CallId, Change, Credentials, DeviceId, DevicePatch, DeviceView, ErrorBody, ErrorCode, FoundPaths, History, HubInfo,
     Invitation, InvitationApproval, InvitationClaim, InvitationId, InvitationRequest, InvitationState, InvitationView, NewUser, Operation,
-    PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, Rule, RuleId, SessionId,
-    SessionImport, SessionFilter, SessionList, SessionView, Snapshot, TaskId, Trust, UsageReport, WorkspaceDiff,
+    PairingApproval, PairingClaim, PairingId, PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, Rule, RuleId,
+    SearchResults, SessionFilter, SessionId, SessionImport, SessionList, SessionView, Snapshot, TaskId, Trust, UsageReport, WorkspaceDiff,
 };
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Method, StatusCode, Url};
@@ -91,6 +91,13 @@ impl Http {
         let flags = [("archived", filter.archived), ("waiting", filter.waiting), ("pinned", filter.pinned)];
         asked.extend(flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| (name, "true".to_owned())));
         self.get(&["sessions"], &asked).await
+    }
+
+    /// `GET /v1/search`.
+    pub async fn search(&self, words: &str, limit: Option<u32>) -> Result<SearchResults, ClientError> {
+        let mut asked = query(None, limit);
+        asked.push(("q", words.to_owned()));
+        self.get(&["search"], &asked).await
     }
 
     /// `GET /v1/sessions/{id}`. Entities of kinds that this version doesn't know are left out.

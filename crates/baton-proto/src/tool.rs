@@ -58,7 +58,8 @@ impl ToolSpec {
     pub fn problem(&self) -> Option<String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(plain) {
-            return Some(format!("the tool name '{}' is not 1 to 64 of a-z, 0-9 and _", self.name.escape_debug()));
+            let shown: String = self.name.chars().take(100).collect();
+            return Some(format!("the tool name '{}' is not 1 to 64 of a-z, 0-9 and _", shown.escape_debug()));
         }
         if self.description.trim().is_empty() || self.description.len() > 4096 {
             return Some(format!("the description of '{}' is empty or over 4,096 bytes", self.name));

@@ -4,7 +4,7 @@ use crate::directory::Identity;
 use crate::error::{HubError, told};
 use crate::hub::Hub;
 use baton_proto::{ErrorBody, ErrorCode, Event, MessageId, Role, SearchHit, SearchResults, SessionEvent, SessionId, SessionSummary};
-use baton_store::{FoundText, StreamKind};
+use baton_store::{FoundText, StreamKind, is_unparted};
 
 /// Characters of what is looked for.
 const MAX_WORDS: usize = 200;
@@ -68,7 +68,7 @@ fn terms(words: &str) -> Vec<Vec<char>> {
         // Where scripts meet a word ends, as in 改成8px: its parts are found apart, so they are marked apart.
         let mut part: Vec<char> = Vec::new();
         for c in word.chars().map(lower) {
-            if part.last().is_some_and(|last| last.is_ascii() != c.is_ascii()) {
+            if part.last().is_some_and(|last| is_unparted(*last) != is_unparted(c)) {
                 terms.push(std::mem::take(&mut part));
             }
             part.push(c);
@@ -95,7 +95,8 @@ fn excerpt(text: &str, terms: &[Vec<char>]) -> (String, Vec<(u32, u32)>) {
     let lowered: Vec<char> = shown.iter().copied().map(lower).collect();
     let begins = |at: usize, term: &[char]| {
         // A word of letters is found by its beginning; a character of a script without spaces, anywhere.
-        let inside = term[0].is_ascii() && at > 0 && lowered[at - 1].is_ascii_alphanumeric();
+        let parted = |c: char| c.is_alphanumeric() && !is_unparted(c);
+        let inside = parted(term[0]) && at > 0 && parted(lowered[at - 1]);
         !inside && lowered[at..].starts_with(term)
     };
     let first = (0..lowered.len()).find(|at| terms.iter().any(|term| begins(*at, term))).unwrap_or(0);

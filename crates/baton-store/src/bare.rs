@@ -1,7 +1,7 @@
 //! The yardstick of the bench: what SQLite itself does with the statements of a durable step, and nothing around them.
 
 use crate::error::StoreError;
-use crate::sqlite::schema::make_durable;
+use crate::sqlite::schema::{make_durable, open_reading};
 use rusqlite::{Connection, params};
 use std::path::Path;
 use std::time::Instant;
@@ -83,6 +83,30 @@ fn run(path: &Path, seconds: f64, step: BareStep) -> rusqlite::Result<Result<Bar
     commits.sort_unstable_by(f64::total_cmp);
     let at = |percent: usize| commits[(commits.len() - 1) * percent / 100];
     Ok(Ok(BareFigures { per_second, p50_ms: at(50), p99_ms: at(99), n }))
+}
+
+/// What a scan did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScanFigures {
+    pub ms: f64,
+    pub hits: usize,
+}
+
+/// The yardstick of a search: the newest messages with that piece of text, by a scan with `LIKE` over all of them in the store that lies in `dir`,
+/// whoever they belong to.
+pub fn scan_baseline(dir: &Path, piece: &str, limit: u32) -> Result<ScanFigures, StoreError> {
+    let connection = open_reading(&dir.join("baton.db"))?;
+    let started = Instant::now();
+    let scan = || -> rusqlite::Result<usize> {
+        let mut statement = connection.prepare(
+            "SELECT event FROM event JOIN payload ON number = payload
+             WHERE kind IN ('message_added', 'model_finished') AND CAST(payload.event AS TEXT) LIKE ?1 ORDER BY number DESC LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![format!("%{piece}%"), limit], |row| row.get::<_, Vec<u8>>(0))?;
+        rows.collect::<Result<Vec<_>, _>>().map(|found| found.len())
+    };
+    let hits = scan().map_err(|error| StoreError::Io(error.to_string()))?;
+    Ok(ScanFigures { ms: started.elapsed().as_secs_f64() * 1e3, hits })
 }
 
 #[cfg(test)]

@@ -15,10 +15,11 @@ mod store;
 mod stream;
 mod words;
 
-pub use bare::{BareFigures, BareStep, bare_baseline};
+pub use bare::{BareFigures, BareStep, ScanFigures, bare_baseline, scan_baseline};
 pub use error::{Decision, StoreError};
 pub use sqlite::{BackupFigures, SqliteStore, StoreFigures, back_up};
 pub use store::Store;
+pub use words::is_unparted;
 pub use stream::{
     Append, Appended, EventRow, FoundText, FoundTexts, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind,
 };

@@ -67,11 +67,13 @@ pub(crate) enum Command {
     Handoff(Handoff),
     /// Let the agent begin afresh: it no longer sees what was said and done in the session. You still do.
     Reset(Reset),
-    /// Gives a session a title of your own.
+    /// Find messages by their words, in all sessions.
+    Search(Search),
+    /// Give a session a title of your own.
     Rename(Rename),
-    /// Keeps a session at the top of lists.
+    /// Keep a session at the top of lists.
     Pin(Place),
-    /// Puts a session away: out of the list, still readable. Speaking in it brings it back.
+    /// Put a session away: out of the list, still readable. Speaking in it brings it back.
     Archive(Place),
     /// Give a session up, so that whichever device speaks next has it.
     Release(Release),
@@ -271,6 +273,16 @@ pub(crate) struct Sessions {
     /// Those that are pinned.
     #[arg(long)]
     pub(crate) pinned: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    /// Words that all stand in the message.
+    #[arg(required = true)]
+    pub(crate) words: Vec<String>,
+    /// How many at most, 1 to 100.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: u32,
 }
 
 #[derive(Debug, clap::Args)]

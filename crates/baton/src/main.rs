@@ -63,6 +63,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Answer(answer) => commands::answer::run(answer, profile, &out).await,
         Command::TakeOver(take) => commands::take_over::run(take, profile, &out).await,
         Command::Handoff(handoff) => commands::handoff::run(handoff, profile, &out).await,
+        Command::Search(search) => commands::search::run(search, profile, &out).await,
         Command::Rename(rename) => commands::rename::run(rename, profile, &out).await,
         Command::Pin(place) => commands::pin::run(place, profile, &out).await,
         Command::Archive(place) => commands::archive::run(place, profile, &out).await,

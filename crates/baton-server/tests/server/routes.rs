@@ -49,6 +49,7 @@ fn the_public_routes_are_these_and_no_others() {
       DELETE /v1/rules/{rule}
       GET    /v1/usage
       GET    /v1/workspaces
+      GET    /v1/search
       GET    /v1/sessions
       POST   /v1/sessions/import
       GET    /v1/sessions/{session}

@@ -9,6 +9,7 @@ pub mod list;
 mod logs;
 pub mod open;
 pub mod reconnect;
+pub mod search;
 pub mod steps;
 mod timed;
 

@@ -1,7 +1,7 @@
 //! `cargo xtask bench [NAME] [--seconds S] [--first SEED] [--seeds N]`: lists the benches, or runs one.
 
 use anyhow::{Context as _, Result, bail};
-use baton_sim::bench::{fanout, faults, hub_process, list, open, reconnect, steps};
+use baton_sim::bench::{fanout, faults, hub_process, list, open, reconnect, search, steps};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -34,6 +34,7 @@ async fn main() -> Result<()> {
             eprintln!(
                 "reconnect  reconnections (--seeds N) at random instants of a busy task: gaps, repeats, and the time to be caught up"
             );
+            eprintln!("search  words among 100,000 messages, English and Chinese; beside a plain scan of the same file");
             eprintln!("steps   durable steps a second: decided, appended with the operation's id, committed, answered; beside bare SQLite");
             return Ok(());
         }
@@ -46,6 +47,7 @@ async fn main() -> Result<()> {
         Some("list") => list::run().await?,
         Some("open") => open::run().await?,
         Some("faults") => faults::run(first, seeds)?,
+        Some("search") => search::run().await?,
         Some("steps") => steps::run(seconds).await?,
         Some(other) => bail!("there is no bench '{other}'; run without a name to list them"),
     };

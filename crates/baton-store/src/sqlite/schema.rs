@@ -131,7 +131,7 @@ pub(super) fn open_writing(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection that can only read.
-pub(super) fn open_reading(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_reading(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(from_sqlite)?;
     connection.busy_timeout(Duration::from_secs(10)).map_err(from_sqlite)?;

@@ -64,13 +64,13 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A device by its id, by the end of it, or by its name where that is unique.
 /// A time to the minute, in UTC.
 fn minute(at: Timestamp) -> String {
     let whole = at.to_string();
     format!("{} {} UTC", whole.get(..10).unwrap_or_default(), whole.get(11..16).unwrap_or_default())
 }
 
+/// A device by its id, by the end of it, or by its name where that is unique.
 pub(crate) async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
     if let Ok(id) = named.parse() {
         return Ok(id);

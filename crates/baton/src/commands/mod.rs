@@ -25,6 +25,7 @@ pub(crate) mod reset;
 pub(crate) mod rename;
 pub(crate) mod resume;
 pub(crate) mod rules;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod sessions;
