@@ -28,6 +28,7 @@ pub use command::{Command, ModelOutcome, ProposedCall};
 pub use context::{ActingDevice, Budgets, Context, Ids, OfferedTool, Surroundings};
 pub use decide::{Decided, MAX_ATTACHMENTS, MAX_CALLS, Rejection, decide, needs_workspace};
 pub use hub_tools::{hub_tools, part_of, wanted_blob};
+pub use machine::origins::Reading;
 pub use machine::phase::{TRANSITIONS, may_follow};
 pub use machine::tool_call::{CallStage, ToolCall, Waiting};
 pub use machine::{Approval, Fact, Holder, ModelCall, ModelStage, Note, Question, Step, Stop, Task, Transfer, Turn, TurnEnd};

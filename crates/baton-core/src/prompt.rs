@@ -172,7 +172,8 @@ fn facts(state: &Session, text: &mut String) {
     }
     let mut budget = 6000_usize;
     for fact in valid.iter().rev() {
-        let line = format!("\n- {} = {} (from {})", excerpt(&fact.key, 120), excerpt(&fact.value, 400), excerpt(&fact.source, 80));
+        let read = fact.origins.read.last().map(|origin| format!(", kept after reading {}", excerpt(&origin.name, 80))).unwrap_or_default();
+        let line = format!("\n- {} = {} (from {}{read})", excerpt(&fact.key, 120), excerpt(&fact.value, 400), excerpt(&fact.source, 80));
         if line.len() > budget {
             text.push_str("\n- (older facts left out)");
             break;

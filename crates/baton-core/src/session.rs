@@ -1,3 +1,4 @@
+use crate::machine::origins::Reading;
 use crate::machine::tool_call::{GivenUp, ToolCall};
 use crate::machine::{Approval, Fact, Holder, Note, Question, QueuedInput, Task, Transfer, Turn};
 use baton_proto::{
@@ -48,6 +49,9 @@ pub struct Session {
     pub queue: Vec<QueuedInput>,
     /// What users attached to messages, the oldest first; of many the latest.
     pub attachments: Vec<Attachment>,
+    /// What the agent has read besides its user's own words (S21).
+    #[serde(default)]
+    pub reading: Reading,
     /// Tokens of the last request to the model with its answer: how much of the model's window the dialogue fills.
     pub context_tokens: u64,
     /// Tokens used on each of the last days.
@@ -91,6 +95,7 @@ impl Session {
             closed_facts: Vec::new(),
             queue: Vec::new(),
             attachments: Vec::new(),
+            reading: Reading::default(),
             context_tokens: 0,
             usage: BTreeMap::new(),
             beyond_day: None,

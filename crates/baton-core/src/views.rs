@@ -480,6 +480,7 @@ fn fact_entity(fact: &Fact, valid: bool) -> EntityView {
         confidence: fact.confidence,
         at: fact.at,
         valid,
+        origins: fact.origins.clone(),
     })
 }
 

@@ -1,7 +1,7 @@
 use crate::{
     ApprovalBinding, ApprovalId, Attachment, Baseline, CallId, CallOrigin, CoreIntent, DeviceId, Effect, FactId, FactScope, HandoffId,
-    Language, MessageId, Phase, QuestionId, QuestionKind, RememberChoice, Risk, Role, RuleId, Said, Selection, Sender, SessionId, TaskId,
-    Timestamp, ToolError, ToolResult, TurnId, UnknownCause, Usage, WorkspaceId,
+    Language, MessageId, Origins, Phase, QuestionId, QuestionKind, RememberChoice, Risk, Role, RuleId, Said, Selection, Sender, SessionId,
+    TaskId, Timestamp, ToolError, ToolResult, TurnId, UnknownCause, Usage, WorkspaceId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -434,6 +434,9 @@ pub struct FactEntity {
     pub at: Timestamp,
     /// `false` once it was replaced or forgotten.
     pub valid: bool,
+    /// What the agent had read before it kept this: empty where it had nothing but the user's own words (S21).
+    #[serde(default, skip_serializing_if = "Origins::is_empty")]
+    pub origins: Origins,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

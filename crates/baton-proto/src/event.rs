@@ -1,8 +1,9 @@
 use crate::entity::is_false;
 use crate::{
     ApprovalId, Attachment, Baseline, CallId, Capabilities, ClientType, Decision, Delivery, DeviceId, DeviceRecord, Digest, Effect,
-    ErrorCode, FactId, HandoffId, InvitationId, JournalId, MessageId, ModelCallId, ModelError, OperationId, Prepared, QuestionId, Risk,
-    Rule, RuleId, Said, Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId, Workspace,
+    ErrorCode, FactId, HandoffId, InvitationId, JournalId, MessageId, ModelCallId, ModelError, OperationId, Origins, Prepared, QuestionId,
+    Risk, Rule, RuleId, Said, Selection, SessionId, TaskId, Timestamp, ToolError, ToolResult, ToolSpec, Trust, TurnId, Usage, UserId,
+    Workspace,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -242,6 +243,7 @@ events! {
         /// Replaces an earlier fact with the same key and scope (T1).
         FactRecorded = "fact_recorded" {
             fact_id: FactId, key: String, value: String, scope: FactScope, task_id: Option<TaskId>, source: String, confidence: Option<f64>,
+            #[serde(default, skip_serializing_if = "Origins::is_empty")] origins: Origins,
         }
         FactForgotten = "fact_forgotten" { fact_id: FactId }
         NoteSet = "note_set" { key: String, value: String }
@@ -415,6 +417,9 @@ pub struct ApprovalBinding {
     pub device_id: Option<DeviceId>,
     /// Recorded, not compared: a switch doesn't void an approval.
     pub epoch: u64,
+    /// What the agent had read before it asked: empty where it had nothing but the user's own words (S21).
+    #[serde(default, skip_serializing_if = "Origins::is_empty")]
+    pub origins: Origins,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

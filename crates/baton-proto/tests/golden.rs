@@ -126,6 +126,20 @@ fn unknown_fields_are_ignored_and_a_missing_lane_is_main() {
     assert_eq!(read, note_set(|_| {}).unwrap());
 }
 
+#[test]
+fn s21_origins_are_read_and_written_where_they_are_told() {
+    let origins = json!({"read": [{"kind": "path", "name": "README.md"}, {"kind": "command", "name": "npm view x"}], "more": 2, "earlier": true});
+    let added = |text: &str, at: &str| {
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value.pointer_mut(at).unwrap()["origins"] = origins.clone();
+        value.to_string()
+    };
+    same::<Event>("approval_requested", &added(include_str!("golden/v1/event.approval_requested.json"), "/data/binding"));
+    same::<Event>("fact_recorded", &added(include_str!("golden/v1/event.fact_recorded.json"), "/data"));
+    same::<EntityView>("approval", &added(include_str!("golden/v1/entity.approval.json"), "/binding"));
+    same::<EntityView>("fact", &added(include_str!("golden/v1/entity.fact.json"), ""));
+}
+
 /// What was added to a type since its golden file was written; without it, the type is as it was.
 #[test]
 fn f7_a_journals_identity_is_read_and_written_where_it_is_told() {

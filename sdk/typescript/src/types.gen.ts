@@ -37,6 +37,7 @@ export type DeviceId = string;
  * A SHA-256 digest as 64 lower-case hexadecimal digits.
  */
 export type Digest = string;
+export type OriginKind = "attachment" | "path" | "command" | "tool";
 /**
  * How much harm a call can do, and so who may allow it (requirements, "Who may do what").
  */
@@ -285,6 +286,11 @@ export type ClientFrame =
       type: "probed";
     }
   | {
+      /**
+       * Files by which it differs from what was told before, as people are shown them; the first of them.
+       */
+      files?: string[];
+      files_left_out?: number;
       type: "workspace_changed";
       workspace: Workspace;
     }
@@ -1022,6 +1028,7 @@ export type SessionEvent =
         confidence?: number | null;
         fact_id: FactId;
         key: string;
+        origins?: Origins;
         scope: FactScope;
         source: string;
         task_id?: TaskId | null;
@@ -1327,6 +1334,7 @@ export interface ApprovalBinding {
   file_digests: {
     [k: string]: Digest | null;
   };
+  origins?: Origins;
   preview: string;
   risk: Risk;
   risk_reason: string;
@@ -1337,6 +1345,33 @@ export interface ApprovalBinding {
   task_id?: TaskId | null;
   tool: string;
   turn_id: TurnId;
+}
+/**
+ * What the agent had read, besides the user's own words, before it came to something (S21). Whatever it read may have led to it.
+ */
+export interface Origins {
+  /**
+   * Whether it had read such things for other tasks before, and may still have them in mind.
+   */
+  earlier?: boolean;
+  /**
+   * How much more it was.
+   */
+  more?: number;
+  /**
+   * For the same task, the latest last; of much the latest.
+   */
+  read?: Origin[];
+}
+/**
+ * One thing that was read.
+ */
+export interface Origin {
+  kind: OriginKind;
+  /**
+   * The path, the command line, the attachment's or the tool's name; shortened where it is long.
+   */
+  name: string;
 }
 /**
  * A sentence of the hub's or a device's, with a code and what it names, so that each end can say it in its user's language. `text` says
@@ -1847,6 +1882,7 @@ export interface FactEntity {
   confidence?: number | null;
   id: FactId;
   key: string;
+  origins?: Origins;
   scope: FactScope;
   source: string;
   task_id?: TaskId | null;

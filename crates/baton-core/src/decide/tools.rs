@@ -125,6 +125,7 @@ fn settle_terms(draft: &mut Draft<'_>, call_id: CallId, prepared: Option<&Prepar
         directory: prepared.and_then(|prepared| prepared.directory.clone()),
         device_id: call.terms.device_id,
         epoch: draft.state.holder.epoch,
+        origins: draft.state.reading.of(call.task_id),
     };
     if let Some(error) = bounded::refusal(&binding) {
         draft.emit(SessionEvent::ToolFailed { call_id, attempt: 0, error, result: None });

@@ -1,6 +1,7 @@
 //! How an event changes a session: one file a machine. It can't fail, and it decides nothing.
 
 mod call;
+mod origins;
 mod request;
 mod task;
 mod turn;
@@ -39,6 +40,7 @@ impl Session {
             _ => 0,
         };
         let (seq, at) = (self.seq, event.at);
+        self.note_origins(&event.body);
         match &event.body {
             SessionEvent::SessionCreated { user_id, title, language, workspace, holder, epoch } => {
                 self.user = *user_id;
@@ -85,7 +87,7 @@ impl Session {
                     }
                 }
             }
-            SessionEvent::FactRecorded { fact_id, key, value, scope, task_id, source, confidence } => {
+            SessionEvent::FactRecorded { fact_id, key, value, scope, task_id, source, confidence, origins } => {
                 self.close_facts(|fact| {
                     fact.key == *key && fact.scope == *scope && (*scope == FactScope::Session || fact.task_id == *task_id)
                 });
@@ -99,6 +101,7 @@ impl Session {
                     source: source.clone(),
                     confidence: *confidence,
                     at,
+                    origins: origins.clone(),
                 };
                 self.facts.insert(*fact_id, fact);
                 while self.facts.len() > KEPT_FACTS {

@@ -38,11 +38,16 @@ struct Given {
     find: Option<String>,
 }
 
+/// The attachment that a call reads, as the call names it.
+pub(crate) fn named<'a>(tool: &str, arguments: &'a Value) -> Option<&'a str> {
+    arguments.get("attachment")?.as_str().filter(|_| tool == NAME)
+}
+
 /// The blob that a call needs to be performed, if it is one that needs any.
 pub fn wanted_blob(state: &Session, tool: &str, arguments: &Value) -> Option<Digest> {
-    let name = arguments.get("attachment")?.as_str().filter(|_| tool == NAME)?;
-    let named = |it: &&baton_proto::Attachment| it.name == name || it.digest.to_string() == name;
-    state.attachments.iter().rev().find(named).map(|found| found.digest.clone())
+    let name = named(tool, arguments)?;
+    let meant = |it: &&baton_proto::Attachment| it.name == name || it.digest.to_string() == name;
+    state.attachments.iter().rev().find(meant).map(|found| found.digest.clone())
 }
 
 pub(super) fn perform(state: &Session, call: &ToolCall, fetched: Option<&Result<String, ToolError>>) -> Result<Done, ToolError> {

@@ -51,6 +51,7 @@ pub(super) fn perform_record_fact(draft: &mut Draft<'_>, call: &ToolCall) -> Res
         task_id: call.task_id,
         source: fact.source.unwrap_or_else(|| "agent".to_owned()),
         confidence: fact.confidence,
+        origins: draft.state.reading.of(call.task_id),
     });
     Ok(Done::Now(format!("Kept '{}'.", fact.key)))
 }

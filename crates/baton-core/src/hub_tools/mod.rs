@@ -7,6 +7,7 @@ mod finish;
 mod memory;
 mod plan;
 
+pub(crate) use attachment::named as named_attachment;
 pub use attachment::{part_of, wanted_blob};
 
 use crate::decide::{answers_result as result_of, set_phase};

@@ -1,11 +1,12 @@
 //! The machines a session is made of: what each may be, and how an event changes it.
 
+pub(crate) mod origins;
 pub(crate) mod phase;
 pub(crate) mod tool_call;
 
 use baton_proto::{
     ApprovalBinding, ApprovalId, ApprovalState, CallId, CoreIntent, Decision, DeviceId, FactId, FactScope, HandoffId, MessageId,
-    ModelCallId, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId,
+    ModelCallId, Origins, Phase, QuestionId, QuestionKind, QuestionState, RuleId, Sender, SessionId, StepStatus, TaskId, Timestamp, TurnId,
     TurnState, UnknownCause, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -197,6 +198,8 @@ pub struct Fact {
     pub source: String,
     pub confidence: Option<f64>,
     pub at: Timestamp,
+    /// What the agent had read before it kept this.
+    pub origins: Origins,
 }
 
 /// A short-term working note.

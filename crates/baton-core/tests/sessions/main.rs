@@ -9,6 +9,7 @@ mod cases;
 mod context;
 mod imported;
 mod list;
+mod origins;
 mod phases;
 mod properties;
 mod queued;

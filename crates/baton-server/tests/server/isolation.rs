@@ -11,15 +11,24 @@ async fn another_users_ids_are_absent_on_every_route() {
     let session = server.session(&ada).await;
     let other = server.hub.create_user("bob").await.unwrap();
     let bob = server.pair(other, Trust::Trusted, ClientType::Phone).await;
+    let link = server.request("POST", "/v1/invitations").bearer_auth(&ada.token).json(&json!({"trust": "trusted"})).send().await.unwrap();
+    let link: serde_json::Value = link.json().await.unwrap();
     let mut tried = 0;
     for route in routes().iter().filter(|route| route.access == Access::Private) {
         let (path, absent) = match route.path {
+            path if path.ends_with("/file") => {
+                (path.replace("{session}", &session.to_string()) + "?path=x", path.replace("{session}", &fresh()) + "?path=x")
+            }
+            path if path.contains("{invitation}") => {
+                (path.replace("{invitation}", link["invitation_id"].as_str().unwrap()), path.replace("{invitation}", &fresh()))
+            }
             path if path.contains("{session}") => (path.replace("{session}", &session.to_string()), path.replace("{session}", &fresh())),
             path if path.contains("{device}") => (path.replace("{device}", &ada.id.to_string()), path.replace("{device}", &fresh())),
             _ => continue,
         };
         let ask = async |path: &str, body: &str| {
             let request = server.request(route.method, path).bearer_auth(&bob.token);
+            let request = if route.method == "POST" { request.body(r#"{"number":"000"}"#) } else { request };
             let request = if route.method == "PATCH" { request.body(body.to_owned()) } else { request };
             assert_refused(request.send().await.unwrap(), 404, ErrorCode::NotFound, path).await
         };
@@ -29,7 +38,7 @@ async fn another_users_ids_are_absent_on_every_route() {
         }
         tried += 1;
     }
-    assert_eq!(tried, 8);
+    assert_eq!(tried, 12);
     for list in ["/v1/sessions", "/v1/workspaces"] {
         let text = server.get(&bob, list).await.to_string();
         assert!(!text.contains(&session.to_string()), "{text}");

@@ -58,7 +58,8 @@ impl Card {
                     (None, Some(directory)) => format!("\n    in {directory}"),
                     (None, None) => String::new(),
                 };
-                format!("{}{preview}{more}{place}{}", show::approval_asked(approval), show::approval_changed(approval))
+                let read = show::came_of(&approval.binding.origins);
+                format!("{}{preview}{more}{place}{}{read}", show::approval_asked(approval), show::approval_changed(approval))
             }
             Self::Question(question) => {
                 let known = question.known.as_ref().map(|known| format!("\n    {known}")).unwrap_or_default();

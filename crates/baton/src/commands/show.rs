@@ -4,7 +4,8 @@ use crate::output::Output;
 use crate::progress::call_line;
 use crate::{pick, profile};
 use baton_proto::{
-    ApprovalEntity, ApprovalState, EntityView, Phase, QuestionEntity, QuestionState, Role, SessionView, StepStatus, WorkState,
+    ApprovalEntity, ApprovalState, EntityView, Origin, OriginKind, Origins, Phase, QuestionEntity, QuestionState, Role, SessionView,
+    StepStatus, WorkState,
 };
 use std::fmt::Write as _;
 
@@ -99,10 +100,11 @@ pub(crate) fn entry(entity: &EntityView) -> Option<(u64, String)> {
 pub(crate) fn approval(approval: &ApprovalEntity) -> String {
     let place = approval.binding.directory.as_ref().map(|directory| format!("\n    in {directory}")).unwrap_or_default();
     format!(
-        "{}\n    {}{place}{}\n    baton approve {id}   |   baton reject {id}",
+        "{}\n    {}{place}{}{}\n    baton approve {id}   |   baton reject {id}",
         approval_asked(approval),
         approval.binding.preview.replace('\n', "\n    "),
         approval_changed(approval),
+        came_of(&approval.binding.origins),
         id = approval.id
     )
 }
@@ -116,6 +118,27 @@ pub(crate) fn approval_asked(approval: &ApprovalEntity) -> String {
 /// A line of its own where the workspace isn't as it was.
 pub(crate) const fn approval_changed(approval: &ApprovalEntity) -> &'static str {
     if approval.workspace_changed { "\n    The workspace changed since this was asked." } else { "" }
+}
+
+/// A line of its own on what the agent had read before: it may have led to this (S21).
+pub(crate) fn came_of(origins: &Origins) -> String {
+    if origins.is_empty() {
+        return String::new();
+    }
+    let one = |origin: &Origin| match origin.kind {
+        OriginKind::Command => format!("run {}", origin.name),
+        OriginKind::Attachment => format!("attached {}", origin.name),
+        OriginKind::Path | OriginKind::Tool => origin.name.clone(),
+    };
+    // On one line, whatever the names are like.
+    let mut read: Vec<String> = origins.read.iter().rev().map(|origin| one(origin).replace('\n', " ")).collect();
+    if origins.more > 0 {
+        read.push(format!("{} more", origins.more));
+    }
+    if origins.earlier {
+        read.push("what it read for earlier tasks".to_owned());
+    }
+    format!("\n    The agent had read before: {}", read.join(" · "))
 }
 
 pub(crate) fn question(question: &QuestionEntity) -> String {
