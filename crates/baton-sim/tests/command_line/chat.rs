@@ -252,3 +252,29 @@ async fn e5_s19_cards_show_all_of_it_on_request_and_dangerous_ones_ask_once_more
     window.press(CONTROL_D);
     assert_eq!(window.code().await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d9_tab_after_an_at_sign_completes_paths_of_the_workspace() {
+    let house = House::build(crate::support::house::Plan::default()).await;
+    house.hands().await;
+    std::fs::create_dir(house.workspace.join("文档")).expect("a directory");
+    for name in ["文档/my notes.txt", "文档/说明.md"] {
+        std::fs::write(house.workspace.join(name), "x").expect("a file");
+    }
+    let mut window = Window::open(&house.terminal, &["chat", "--new"], (30, 100));
+    window.sees("Ctrl+D leaves").await;
+    window.press("see @pag\t");
+    window.sees("> see @page.html").await;
+    window.press(" and @说\t");
+    window.sees("> see @page.html and @文档/说明.md").await;
+    window.press(" and @my\t");
+    window.sees("@\"文档/my notes.txt\"").await;
+    // Of several, the best comes first and the others take their turn.
+    window.press("\u{15}@文\t");
+    window.sees("(Tab: the next)").await;
+    window.sees("> @文档/").await;
+    window.press("\t");
+    window.until("another one", |shown| shown.lines().any(|line| line.starts_with("> @文档/") && line.len() > "> @文档/".len())).await;
+    window.press("\u{15}@nothing-like-it\t");
+    window.sees("No path of the workspace fits").await;
+}

@@ -25,6 +25,7 @@ impl Chat {
             KeyCode::Char('c') if control => return Ok(self.interrupt()),
             KeyCode::Char('d') if control && self.line.is_empty() => return Ok(Flow::Leave),
             KeyCode::Esc => self.escape(),
+            KeyCode::Tab => self.complete(),
             KeyCode::Enter if alt || key.modifiers.contains(KeyModifiers::SHIFT) => self.write("\n"),
             KeyCode::Char('j') if control => self.write("\n"),
             KeyCode::Enter => return Ok(self.enter()),
@@ -58,7 +59,8 @@ impl Chat {
         self.touched();
     }
 
-    fn touched(&mut self) {
+    pub(super) fn touched(&mut self) {
+        self.completing = None;
         self.desk.put_off(Instant::now());
         if self.line.is_empty() {
             self.answers_to = None;
@@ -261,7 +263,7 @@ impl Chat {
         let hub = self.hub.commands.iter().map(|command| format!("  {:<28} {}\n", command.usage, command.description));
         let text: String = hub.chain(own).collect();
         self.say(&format!(
-            "{text}Esc sets a card aside, or stops the agent. Ctrl+C stops it too; twice leaves. Ctrl+D leaves.\nAlt+Enter or Ctrl+J makes a new line; arrows go through what was said."
+            "{text}Esc sets a card aside, or stops the agent. Ctrl+C stops it too; twice leaves. Ctrl+D leaves.\nAlt+Enter or Ctrl+J makes a new line; arrows go through what was said.\nTab after @ completes a path of the workspace."
         ));
     }
 }

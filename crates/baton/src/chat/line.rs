@@ -39,6 +39,21 @@ impl Line {
         self.cursor += text.len();
     }
 
+    /// The word before the cursor, and where it begins, in bytes. Between quotation marks a word may have spaces in it.
+    pub(super) fn word_before_cursor(&self) -> Option<(usize, &str)> {
+        let before = &self.text[..self.cursor];
+        let quoted = before.rfind("@\"").filter(|start| !before[start + 2..].trim_end_matches('"').contains('"'));
+        let plain = || before.rfind(char::is_whitespace).map_or(0, |space| space + before[space..].chars().next().map_or(0, char::len_utf8));
+        let start = quoted.unwrap_or_else(plain);
+        (start < before.len()).then(|| (start, &before[start..]))
+    }
+
+    /// Puts a text in the place of what stands between there and the cursor.
+    pub(super) fn replace_from(&mut self, start: usize, text: &str) {
+        self.text.replace_range(start..self.cursor, text);
+        self.cursor = start + text.len();
+    }
+
     /// Takes the text out, to be remembered.
     pub(super) fn take(&mut self) -> String {
         self.cursor = 0;
@@ -185,6 +200,29 @@ mod tests {
             line.delete(to);
             assert_eq!(line.text(), left, "{text:?} {to:?}");
         }
+    }
+
+    #[test]
+    fn the_word_before_the_cursor_may_be_quoted_and_is_replaced_alone() {
+        for (text, word) in [
+            ("see @src/ma", Some((4, "@src/ma"))),
+            ("@文", Some((0, "@文"))),
+            ("a\n@x", Some((2, "@x"))),
+            ("a\u{3000}@x", Some((4, "@x"))),
+            ("see @\"my notes.t", Some((4, "@\"my notes.t"))),
+            ("see @\"my notes.txt\"", Some((4, "@\"my notes.txt\""))),
+            ("see @\"my notes.txt\" and", Some((20, "and"))),
+            ("see ", None),
+            ("", None),
+        ] {
+            assert_eq!(written(text).word_before_cursor(), word, "{text:?}");
+        }
+        let mut line = written("see @ma there");
+        for _ in 0..6 {
+            line.go(To::Left);
+        }
+        line.replace_from(4, "@src/main.rs");
+        assert_eq!(line.text(), "see @src/main.rs there");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod below;
 mod card;
+mod complete;
 mod hub_words;
 mod keys;
 mod known;
@@ -93,6 +94,7 @@ pub(crate) async fn talk(talk: Talk<'_>) -> Result<u8, Failure> {
         shown: Shown::beside_cards(),
         desk: Desk::default(),
         line: Line::default(),
+        completing: None,
         mode: Mode::Free,
         answers_to: None,
         post,
@@ -159,6 +161,12 @@ enum Link {
 enum Note {
     Devices(Vec<baton_proto::DeviceView>),
     Trouble(Failure),
+    /// Paths for the word that begins there.
+    Paths {
+        start: usize,
+        word: String,
+        found: Vec<baton_proto::FoundPath>,
+    },
 }
 
 struct Chat {
@@ -169,6 +177,8 @@ struct Chat {
     shown: Shown,
     desk: Desk,
     line: Line,
+    /// A path that Tab completes.
+    completing: Option<complete::Completing>,
     mode: Mode,
     /// The question that was in front when the line was begun.
     answers_to: Option<QuestionId>,
@@ -297,6 +307,7 @@ impl Chat {
         match note {
             Note::Devices(devices) => self.known.devices(devices),
             Note::Trouble(failure) => self.trouble(&failure),
+            Note::Paths { start, word, found } => self.offered(start, word, found),
         }
     }
 
