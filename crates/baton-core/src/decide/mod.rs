@@ -95,8 +95,8 @@ pub fn decide(state: &Session, command: &Command, at: &Context) -> Result<Decide
         }
         Command::Released { incarnation } => devices::released(&mut draft, *incarnation),
         Command::WorkspaceGranted { baseline } => devices::workspace_granted(&mut draft, baseline.as_ref()),
-        Command::WorkspaceSeen { baseline } => {
-            devices::workspace_seen(&mut draft, baseline, None);
+        Command::WorkspaceSeen { baseline, files, files_left_out } => {
+            devices::workspace_changed(&mut draft, baseline, files, *files_left_out);
             answers::ask_dangerous_anew(&mut draft);
         }
         Command::Tick => {
