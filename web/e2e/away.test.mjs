@@ -95,7 +95,7 @@ test("h12 what happened meanwhile replaces what was kept, without a gap or a gho
 
 test("h12 what was kept is gone once the device is revoked, also when it was away then", { skip }, async () => {
   const id = await session("Is the README any good?", rests);
-  const lost = await hub.pair((await hub.call(desk, "POST", "/v1/invitations", { trust: "trusted" })).url, "Lost tablet", "tablet");
+  const lost = await hub.invite(desk, "trusted", "Lost tablet", "tablet");
   const own = await context(browser, hub, { cookie: lost });
   const page = await open(own, hub, `#/sessions/${id}`);
   await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();

@@ -30,7 +30,7 @@ page.on("websocket", (socket) => {
 });
 page.on("pageerror", (error) => troubles.push(String(error)));
 page.on("console", (message) => {
-  if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) troubles.push(message.text());
+  if (message.type() === "error" && !/Failed to load resource|WebSocket connection|Service Worker registration blocked/.test(message.text())) troubles.push(message.text());
 });
 
 const byId = (id, attributes = {}) =>

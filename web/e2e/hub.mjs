@@ -197,7 +197,7 @@ export async function open(made, hub, hash = "") {
   page.troubles = [];
   page.on("pageerror", (error) => page.troubles.push(String(error)));
   page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type()) && !/Failed to load resource|WebSocket connection/.test(message.text())) page.troubles.push(message.text());
+    if (["error", "warning"].includes(message.type()) && !/Failed to load resource|WebSocket connection|Service Worker registration blocked/.test(message.text())) page.troubles.push(message.text());
   });
   await page.goto(`${hub.origin}/${hash}`);
   await page.getByTestId("connection").and(page.locator("[data-state=live]")).first().waitFor({ state: "attached" });

@@ -86,7 +86,7 @@ async function end(hub, { name, size, touch }, locale) {
   Object.assign(page, { end: name, troubles: [], changes: [] });
   page.on("pageerror", (error) => page.troubles.push(String(error)));
   page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type()) && !/Failed to load resource|WebSocket connection/.test(message.text())) page.troubles.push(message.text());
+    if (["error", "warning"].includes(message.type()) && !/Failed to load resource|WebSocket connection|Service Worker registration blocked/.test(message.text())) page.troubles.push(message.text());
   });
   page.on("websocket", (socket) => socket.on("framereceived", ({ payload }) => {
     const frame = JSON.parse(String(payload));

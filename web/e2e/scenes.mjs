@@ -63,6 +63,7 @@ export const SCRIPT = [
   say("Change a great deal", 0, { calls: [call("run_command", { argv: ["sh", "-c", GREAT] })] }),
   say("Change a great deal", 1, { text: "That was a great deal." }),
   say("About the changes", 0, { text: "I have read your comments." }),
+  say("Where is it said", undefined, { text: "In [the page](index.html:4), in [README.md](./README.md#L1), and [nowhere](gone.html). Not [outside](../../etc/passwd), not [here](javascript:alert(1))." }),
   say("Count the lines", 0, { calls: [call("run_command", { argv: ["touch", "lines.txt"] })] }),
   say("Two things", 0, { calls: [call("run_command", { argv: ["sh", "-c", "echo first >> report.txt"] }), call("run_command", { argv: ["sh", "-c", "echo second >> report.txt"] })] }),
   say("Two things", 2, { text: "Both are settled." }),

@@ -9,7 +9,9 @@ export type Inline =
   | { kind: "code"; text: string }
   | { kind: "bold" | "italic"; inner: Inline[] }
   /** `text` is what was written, `host` where it leads, when the text doesn't say so itself. */
-  | { kind: "link"; text: string; href: string; host: string | null };
+  | { kind: "link"; text: string; href: string; host: string | null }
+  /** `named`: its text is another than its path, which is then shown too. */
+  | { kind: "file"; text: string; path: string; named: boolean };
 
 export type Block =
   | { kind: "paragraph" | "quote"; inner: Inline[] }
@@ -125,8 +127,21 @@ export function parseInline(source: string, depth = 0): Inline[] {
   return found;
 }
 
-/** Only the web's own addresses lead anywhere; others stay the text they are. */
+/** A path of the workspace, with the line it may name left out: the hub opens it, if it is one. */
+const FILE = /^(?!\/\/)([^\s?#:]+)(?::\d+(?:[-:]\d+)?|#L?\d+(?:-L?\d+)?)?$/;
+
+/** Only the web's own addresses and files of the workspace lead anywhere; others stay the text they are. */
 function link(label: string, target: string): Inline | null {
+  const file = FILE.exec(target)?.[1];
+  if (file) {
+    let path = file;
+    try {
+      path = decodeURIComponent(file);
+    } catch {
+      // A name with a percent sign in it.
+    }
+    return { kind: "file", text: makeVisible(label) || makeVisible(path), path, named: label !== path && label !== target };
+  }
   let url: URL;
   try {
     url = new URL(target);

@@ -1,17 +1,25 @@
 /** Where in the console the reader is, kept in the address after the `#`, which never reaches a server. */
 import { useSyncExternalStore } from "react";
 
-export type Route = { at: "home" } | { at: "session"; sessionId: string };
+/** A message that the reader was led to. */
+export interface Target {
+  seq: number;
+  messageId: string;
+}
 
-const SESSION = /^#\/sessions\/([0-9a-f-]{36})$/;
+export type Route = { at: "home" } | { at: "session"; sessionId: string; target: Target | null };
+
+const SESSION = /^#\/sessions\/([0-9a-f-]{36})(?:\/(\d{1,15})-([0-9a-f-]{36}))?$/;
 
 export function parseRoute(hash: string): Route {
-  const sessionId = SESSION.exec(hash)?.[1];
-  return sessionId ? { at: "session", sessionId } : { at: "home" };
+  const [, sessionId, seq, messageId] = SESSION.exec(hash) ?? [];
+  if (!sessionId) return { at: "home" };
+  return { at: "session", sessionId, target: seq && messageId ? { seq: Number(seq), messageId } : null };
 }
 
 export const toHome = "#/";
 export const toSession = (sessionId: string): string => `#/sessions/${sessionId}`;
+export const toMessage = (sessionId: string, seq: number, messageId: string): string => `#/sessions/${sessionId}/${seq}-${messageId}`;
 
 export function useRoute(): Route {
   const hash = useSyncExternalStore(

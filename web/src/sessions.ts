@@ -16,7 +16,7 @@ export function standingOf(session: Pick<SessionSummary, "waiting" | "state" | "
 
 export interface Filter {
   words: string;
-  standing: "" | Standing;
+  standing: "" | Standing | "archived";
   device: string;
   project: string;
 }
@@ -26,7 +26,7 @@ export const EVERYTHING: Filter = { words: "", standing: "", device: "", project
 export const isFiltered = (filter: Filter): boolean => Object.values(filter).some((each) => each !== "");
 
 export function matches(session: SessionSummary, filter: Filter): boolean {
-  if (filter.standing && standingOf(session) !== filter.standing) return false;
+  if (filter.standing && filter.standing !== "archived" && standingOf(session) !== filter.standing) return false;
   if (filter.device && session.holder !== filter.device) return false;
   if (filter.project && session.workspace_id !== filter.project) return false;
   const text = `${session.title}\n${session.line}`.toLowerCase();

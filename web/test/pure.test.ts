@@ -4,7 +4,9 @@ import { test } from "node:test";
 import { SessionState, type CallEntity, type EntityView, type SessionSummary } from "@baton/sdk";
 import { changedFiles } from "../src/changes.ts";
 import { callTitle } from "../src/call_title.ts";
+import { diffLines } from "../src/diff_lines.ts";
 import { en } from "../src/i18n/en.ts";
+import { sayAll } from "../src/i18n/said.ts";
 import { translator, type Key } from "../src/i18n/index.ts";
 import { zh } from "../src/i18n/zh.ts";
 import { parseInline, parseMarkdown } from "../src/markdown.ts";
@@ -31,6 +33,27 @@ test("links lead to the web only, and say where when their text doesn't", () => 
   assert.deepEqual(kinds("[x](javascript:alert(1))"), ["text"]);
   assert.deepEqual(kinds("[x](data:text/html,hi)"), ["text"]);
   assert.deepEqual(parseInline("![p](https://e.example/p.png)")[0]?.kind, "link");
+});
+
+test("a link to a file of the workspace has its path, without the line, and its name where the text is another", () => {
+  const files = (source: string) => parseInline(source).map((piece) => (piece.kind === "file" ? [piece.path, piece.named] : piece.kind));
+  assert.deepEqual(files("[src/main.rs](src/main.rs)"), [["src/main.rs", false]]);
+  assert.deepEqual(files("[here](src/main.rs:12-14)"), [["src/main.rs", true]]);
+  assert.deepEqual(files("[a](./a%20b.md#L3)"), [["./a b.md", true]]);
+  assert.deepEqual(files("[说明](文档/说明.md)"), [["文档/说明.md", true]]);
+  for (const nothing of ["[x](//evil.example/x)", "[x](javascript:alert(1))", "[x](#top)", "[x](?a=b)", "[x](file:///etc/passwd)"]) assert.deepEqual(files(nothing), ["text"], nothing);
+});
+
+test("what the hub says with a code is said in the reader's language, and else as it came", () => {
+  const said = [{ code: "deletes_file", text: "It deletes a file." }, { code: "acts_later.packages", params: { path: "package.json" }, text: "…" }];
+  assert.equal(sayAll(said, "", translator("zh")), "它会删除一个文件。“package.json”之后会在沙箱外生效：包管理器会运行其中指定的脚本。");
+  assert.equal(sayAll([{ code: "brand_new", text: "Something newer." }], "", translator("zh")), "Something newer.");
+  assert.equal(sayAll(undefined, "Plain words.", translator("en")), "Plain words.");
+});
+
+test("the lines of a diff know their places before and after", () => {
+  const lines = diffLines("--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n same\n-old\n+new\n\\ No newline at end of file\n");
+  assert.deepEqual(lines.map(({ kind, old, new: now }) => [kind, old, now]), [["head", null, null], ["same", 3, 3], ["removed", 4, null], ["added", null, 4], ["head", null, null]]);
 });
 
 test("text can't deceive by direction, and emoji stay whole", () => {

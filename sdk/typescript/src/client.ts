@@ -53,6 +53,9 @@ const KEPT_UNSEEN = 100;
 /** Waits this long before what the hub refused for a passing reason goes out again. */
 const AGAIN_MS = 3_000;
 
+/** Entries that are asked for at a time on the way to one far back. */
+const LONG_PAGE = 200;
+
 const REFRESH_AGAIN_MS = 1_500;
 
 /** What changes is written down for a time without the hub once it has been still for so long. */
@@ -66,6 +69,8 @@ export class BatonClient {
   welcome: Welcome | null = null;
   info: HubInfo | null = null;
   sessions: readonly SessionSummary[] | null = null;
+  /** Approvals and questions that wait for the user in all sessions, also in those that aren't listed here. */
+  waitingTotal: number | null = null;
   /** Where the list of sessions goes on; `null` at its end. */
   sessionsBefore: string | null = null;
   devices: readonly DeviceView[] | null = null;
@@ -235,11 +240,23 @@ export class BatonClient {
     if (entry) await this.outbox.retry(operationId, entry.operation.session_id ? this.epochOf(entry.operation.session_id) : undefined);
   }
 
-  async loadHistory(sessionId: SessionId): Promise<void> {
+  async loadHistory(sessionId: SessionId, limit?: number): Promise<void> {
     const state = this.state(sessionId);
     if (state.historyBefore === null) return;
-    state.applyHistory(await this.hub.history(sessionId, state.historyBefore));
+    state.applyHistory(await this.hub.history(sessionId, state.historyBefore, limit));
     this.#changed();
+  }
+
+  /** Goes back in the history until a message is there; says whether it is. */
+  async loadUntil(sessionId: SessionId, messageId: string, seq: number): Promise<boolean> {
+    const state = this.state(sessionId);
+    while (!state.get("message", messageId)) {
+      if (state.historyBefore === null || state.historyBefore <= seq) return false;
+      const before = state.historyBefore;
+      await this.loadHistory(sessionId, LONG_PAGE);
+      if (state.historyBefore === before) return false;
+    }
+    return true;
   }
 
   /** Loads the whole of an entry that the view has shortened. */
@@ -271,9 +288,12 @@ export class BatonClient {
       this.#listAgain = false;
       await this.#quietly(async () => {
         const page = await this.hub.sessions();
-        const older = this.sessions && this.sessions.length > page.sessions.length;
-        this.sessions = merged(page.sessions, older ? (this.sessions ?? []) : []);
-        if (!older) this.sessionsBefore = page.next ?? null;
+        this.waitingTotal = page.waiting_total ?? null;
+        // The page is the hub's word on all that is as new as its end: what isn't in it is gone from the list. Older ones stay.
+        const end = page.next ? page.sessions.at(-1)?.updated_at : undefined;
+        const older = end === undefined ? [] : (this.sessions ?? []).filter((one) => one.updated_at < end);
+        this.sessions = merged(page.sessions, older);
+        if (older.length === 0) this.sessionsBefore = page.next ?? null;
       }, this.#refreshSessions);
     } while (this.#listAgain);
   }
@@ -341,6 +361,7 @@ export class BatonClient {
     this.drafts.clear();
     this.sessions = null;
     this.sessionsBefore = null;
+    this.waitingTotal = null;
     this.devices = null;
     this.invitations = null;
     await this.#storage.clear();

@@ -7,6 +7,7 @@ import type {
   DeviceView,
   ErrorBody,
   ErrorCode,
+  FoundPaths,
   History,
   HubInfo,
   Invitation,
@@ -17,6 +18,7 @@ import type {
   PairingState,
   Problem,
   Rule,
+  SearchResults,
   SessionList,
   SessionView,
   Trust,
@@ -64,8 +66,9 @@ export class Hub {
   info(): Promise<HubInfo> {
     return this.#call("GET", "/v1/hub");
   }
-  sessions(before?: string): Promise<SessionList> {
-    return this.#call("GET", `/v1/sessions${before ? `?before=${encodeURIComponent(before)}` : ""}`);
+  sessions(before?: string, archived = false): Promise<SessionList> {
+    const asks = [before ? `before=${encodeURIComponent(before)}` : "", archived ? "archived=true" : ""].filter(Boolean).join("&");
+    return this.#call("GET", `/v1/sessions${asks ? `?${asks}` : ""}`);
   }
   view(sessionId: string): Promise<SessionView> {
     return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}`);
@@ -78,6 +81,24 @@ export class Hub {
   }
   async devices(): Promise<DeviceView[]> {
     return (await this.#call<{ devices: DeviceView[] }>("GET", "/v1/devices")).devices;
+  }
+  /** Messages in which all of the words stand, the newest first. */
+  search(words: string, limit: number, signal?: AbortSignal): Promise<SearchResults> {
+    return this.#call("GET", `/v1/search?q=${encodeURIComponent(words)}&limit=${limit}`, undefined, signal);
+  }
+  /** Paths of the session's workspace that fit what was begun, the best first; `signal` ends the question when another follows. */
+  paths(sessionId: string, query: string, limit: number, signal?: AbortSignal): Promise<FoundPaths> {
+    return this.#call("GET", `/v1/sessions/${encodeURIComponent(sessionId)}/paths?q=${encodeURIComponent(query)}&limit=${limit}`, undefined, signal);
+  }
+  /** Where a file of the session's workspace is read, whichever device holds it. */
+  fileUrl(sessionId: string, path: string): string {
+    return `${this.#base}/v1/sessions/${encodeURIComponent(sessionId)}/file?path=${encodeURIComponent(path)}`;
+  }
+  /** A file of the session's workspace: its kind as the hub found it, and its bytes. */
+  async file(sessionId: string, path: string): Promise<{ type: string; bytes: Blob }> {
+    const response = await this.#request("GET", this.fileUrl(sessionId, path).slice(this.#base.length), undefined, FILE_MS);
+    if (!response.ok) throw refusal(response, parse(await response.text()));
+    return { type: response.headers.get("content-type") ?? "application/octet-stream", bytes: await response.blob() };
   }
   /** Brings bytes up in pieces; answers with the name of the blob that they became. */
   upload(bytes: Blob, options?: UploadOptions): Promise<string> {
@@ -144,30 +165,42 @@ export class Hub {
     }
   }
 
-  async #call<T>(method: string, path: string, body?: unknown): Promise<T> {
-    let response: Response;
+  async #call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+    const response = await this.#request(method, path, body, CALL_MS, signal);
+    const text = await response.text();
+    const value = parse(text);
+    if (response.ok) return value as T;
+    throw refusal(response, value);
+  }
+
+  async #request(method: string, path: string, body: unknown, patience: number, signal?: AbortSignal): Promise<Response> {
+    const patient = AbortSignal.timeout(patience);
     try {
-      response = await this.#fetch(this.#base + path, {
+      return await this.#fetch(this.#base + path, {
         method,
         cache: "no-store",
         credentials: "same-origin",
-        signal: AbortSignal.timeout(10_000),
+        signal: signal ? AbortSignal.any([signal, patient]) : patient,
         ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
       });
     } catch {
       throw new HubError("unreachable", "The hub can't be reached.", "Check that it is running and that this device is on its network.", 0);
     }
-    const text = await response.text();
-    const value = parse(text);
-    if (response.ok) return value as T;
-    const problem = (value ?? {}) as Partial<Problem>;
-    throw new HubError(
-      problem.code ?? (response.status === 401 ? "unauthenticated" : "internal"),
-      problem.detail ?? `The hub answered with status ${response.status}.`,
-      problem.hint ?? "Try again in a moment.",
-      response.status,
-    );
   }
+}
+
+const CALL_MS = 10_000;
+/** A file may be fetched from another machine, in parts. */
+const FILE_MS = 60_000;
+
+function refusal(response: Response, value: unknown): HubError {
+  const problem = (value ?? {}) as Partial<Problem>;
+  return new HubError(
+    problem.code ?? (response.status === 401 ? "unauthenticated" : "internal"),
+    problem.detail ?? `The hub answered with status ${response.status}.`,
+    problem.hint ?? "Try again in a moment.",
+    response.status,
+  );
 }
 
 function parse(text: string): unknown {

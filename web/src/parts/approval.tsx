@@ -1,9 +1,10 @@
 /** The card on which the user allows or refuses a call: exactly what, where, how risky and why. */
-import { makeVisible, type ApprovalEntity, type OutboxEntry, type Remember, type Sender } from "@baton/sdk";
+import { makeVisible, type ApprovalEntity, type OutboxEntry, type Remember, type RememberChoice, type Said, type Sender } from "@baton/sdk";
 import { useContext, useMemo, useState, type FormEvent } from "react";
 import { findDevice, SessionContext, useClient, useWords } from "../context.tsx";
 import { clock, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
+import { sayAll, sayOne } from "../i18n/said.ts";
 import { Icon } from "./icons.tsx";
 import { Trouble } from "./trouble.tsx";
 import { measure, Verbatim } from "./verbatim.tsx";
@@ -57,7 +58,7 @@ export function ApprovalCard({ approval, askedBy }: { approval: ApprovalEntity; 
         <h2>{t("approval_title")}</h2>
         <span className="chip" data-risk={binding.risk}>{t(`risk_${binding.risk}` as Key)}</span>
       </header>
-      {binding.risk_reason && <p className="reason">{makeVisible(binding.risk_reason)}</p>}
+      {binding.risk_reason && <p className="reason" data-testid="risk-reason">{sayAll(binding.risk_said, binding.risk_reason, t)}</p>}
       <Verbatim text={exact} open={read} onOpen={() => setRead(true)} label={t("approval_command")} />
       <dl className="where-what">
         {facts.map(([key, value, code]) => value && (
@@ -105,6 +106,8 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
   }
   const pending = entry?.state === "waiting" || entry?.state === "sent";
   const dangerous = approval.binding.risk === "dangerous";
+  // What may be remembered is the hub's word.
+  const choices = approval.remember ?? [];
   const approve = (
     <button key="approve" type="button" className={dangerous ? "risky" : "primary"} data-testid="approve" disabled={pending || unread} aria-keyshortcuts="y" onClick={() => void decide("approve")}>
       {t("approve")}
@@ -116,7 +119,7 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
     </button>
   );
   if (opens === "remember" && !pending) {
-    return <RememberChoice approval={approval} onChoose={(remember) => void decide("approve", { remember })} onCancel={() => setOpens(null)} />;
+    return <RememberOne choices={choices} why={approval.not_remembered ?? null} onChoose={(remember) => void decide("approve", { remember })} onCancel={() => setOpens(null)} />;
   }
   if (opens === "reason" && !pending) {
     return (
@@ -140,8 +143,7 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
         {/* What can't be taken back isn't the first thing under a thumb or a key. */}
         {dangerous ? [reject, approve] : [approve, reject]}
         <span className="more-choices">
-          {/* What is dangerous is asked about each time. */}
-          {!dangerous && approval.binding.device_id && (
+          {choices.length > 0 && (
             <button type="button" className="quiet-button" data-testid="remember" disabled={pending || unread} aria-keyshortcuts="a" onClick={() => setOpens("remember")}>
               {t("approve_remember")}
             </button>
@@ -156,34 +158,36 @@ function Answer({ approval, entry, unread }: { approval: ApprovalEntity; entry: 
   );
 }
 
-/** How many of a command's first words may stand for what is like it. */
-const MOST_WORDS = 4;
-
 /** What is allowed from now on without asking: for this task or always, exactly this or commands that begin like it. */
-function RememberChoice({ approval, onChoose, onCancel }: { approval: ApprovalEntity; onChoose: (remember: Remember) => void; onCancel: () => void }) {
+function RememberOne({ choices, why, onChoose, onCancel }: { choices: readonly RememberChoice[]; why: Said | null; onChoose: (remember: Remember) => void; onCancel: () => void }) {
   const { t } = useWords();
   const [words, setWords] = useState(0);
-  const argv = (approval.arguments as { argv?: unknown } | null)?.argv;
-  const command = Array.isArray(argv) ? argv.filter((word) => typeof word === "string") : [];
-  const choose = (scope: Remember["scope"]) => onChoose({ scope, ...(words > 0 ? { prefix_words: words } : {}) });
+  const wordsOf = (choice: RememberChoice) => choice.prefix_words ?? 0;
+  const patterns = choices.filter((choice, index) => choices.findIndex((one) => wordsOf(one) === wordsOf(choice)) === index);
+  const scopes = (["task", "always"] as const).filter((scope) => choices.some((choice) => choice.scope === scope && wordsOf(choice) === words));
   return (
     <div className="again" data-testid="remember-choice">
-      {command.length > 1 ? (
+      {patterns.length > 1 ? (
         <label>
           <span className="quiet small">{t("remember_what")}</span>
           <select value={words} data-testid="remember-pattern" onChange={(event) => setWords(Number(event.target.value))}>
-            <option value={0}>{t("remember_exact")}</option>
-            {Array.from({ length: Math.min(MOST_WORDS, command.length - 1) }, (_, index) => command.length - 1 - index)
-              .filter((count) => count <= MOST_WORDS)
-              .map((count) => <option key={count} value={count}>{t("remember_prefix", { words: makeVisible(command.slice(0, count).join(" ")) })}</option>)}
+            {patterns.map((choice) => (
+              <option key={wordsOf(choice)} value={wordsOf(choice)}>
+                {wordsOf(choice) === 0 ? t("remember_exact") : t("remember_prefix", { words: makeVisible((choice.prefix ?? []).join(" ")) })}
+              </option>
+            ))}
           </select>
         </label>
       ) : (
         <p className="quiet small">{t("remember_exact")}</p>
       )}
+      {why && <p className="quiet small" data-testid="not-remembered">{sayOne(why, t)}</p>}
       <div className="card-actions">
-        {approval.binding.task_id && <button type="button" className="primary" data-testid="remember-task" onClick={() => choose("task")}>{t("remember_task")}</button>}
-        <button type="button" data-testid="remember-always" onClick={() => choose("always")}>{t("remember_always")}</button>
+        {scopes.map((scope, index) => (
+          <button key={scope} type="button" className={index === 0 ? "primary" : ""} data-testid={`remember-${scope}`} onClick={() => onChoose({ scope, ...(words > 0 ? { prefix_words: words } : {}) })}>
+            {t(`remember_${scope}`)}
+          </button>
+        ))}
         <button type="button" className="quiet-button" onClick={onCancel}>{t("cancel")}</button>
       </div>
     </div>

@@ -116,7 +116,7 @@ export function Ticks({ text }: { text: string }) {
 
 export function HolderLine({ state }: { state: SessionState }) {
   const client = useClient();
-  const { t } = useWords();
+  const { t, language } = useWords();
   const transfer = useTransferWords(state);
   const session = state.session;
   if (!session) return null;
@@ -130,7 +130,9 @@ export function HolderLine({ state }: { state: SessionState }) {
       ? t("holder_self")
       : session.holder == null
         ? t("holder_none")
-        : t(holder && !holder.online ? "holder_away" : "holder_other", { name });
+        : holder && !holder.online
+          ? holder.last_seen_at ? t("holder_away_since", { name, time: asOf(holder.last_seen_at, language) }) : t("holder_away", { name })
+          : t("holder_other", { name });
   return (
     <div className="holder">
       <p data-testid="holder" data-self={self} data-transfer={transfer !== null} role={transfer ? "status" : undefined}>

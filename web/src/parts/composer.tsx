@@ -1,6 +1,6 @@
 /** Where the user writes. It never sends in the middle of an input method's composition, and forgets no draft. */
-import { makeVisible, type Attachment, type Delivery, type SlashCommand } from "@baton/sdk";
-import { useLayoutEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent } from "react";
+import { makeVisible, type Attachment, type Delivery, type FoundPath, type SlashCommand } from "@baton/sdk";
+import { useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import { touchKeyboard } from "../device.ts";
 import { bytesOf, keepFiles, keptFiles, sizeWords } from "../files.ts";
@@ -37,8 +37,10 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
   const tooLong = text.length * 3 > most && bytesOf(text) > most;
   const empty = (text.trim() === "" && files.length === 0) || arriving.incoming.length > 0 || tooLong;
 
-  const matching = slashMatches(client.info?.commands ?? [], text);
-  const menu = closed ? [] : matching;
+  const [caret, setCaret] = useState(0);
+  const begun = pathBegun(text, caret);
+  const paths = usePaths(place, closed ? null : begun?.query ?? null);
+  const menu: Choice[] = closed ? [] : begun ? paths.map(pathChoice).filter((choice) => choice.insert !== `@${begun.query}`) : slashMatches(client.info?.commands ?? [], text).map(commandChoice);
   const list = `commands-${place}`;
 
   function write(next: string) {
@@ -70,24 +72,32 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
     return arriving.add([new File([content], "text.txt", { type: "text/plain" })]);
   }
 
-  function complete(command: SlashCommand) {
-    write(`${command.name} `);
+  function complete(choice: Choice) {
+    const from = begun?.from ?? 0;
+    const until = begun ? caret : text.length;
+    const at = from + choice.insert.length;
+    write(text.slice(0, from) + choice.insert + text.slice(until));
     field.current?.focus();
+    // Once the new text is in the field.
+    requestAnimationFrame(() => {
+      field.current?.setSelectionRange(at, at);
+      setCaret(at);
+    });
   }
 
   function keyDown(event: KeyboardEvent<HTMLTextAreaElement>) {
     // Some browsers end the composition before they report its Enter; 229 is how they still tell.
     if (event.nativeEvent.isComposing || event.keyCode === 229) return;
-    const command = menu[chosen];
-    if (command) {
+    const choice = menu[chosen];
+    if (choice) {
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
         setChosen((chosen + (event.key === "ArrowDown" ? 1 : menu.length - 1)) % menu.length);
         return;
       }
-      if (event.key === "Tab" || (event.key === "Enter" && text !== command.name)) {
+      if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && text !== choice.insert.trimEnd())) {
         event.preventDefault();
-        complete(command);
+        complete(choice);
         return;
       }
       if (event.key === "Escape") {
@@ -112,21 +122,21 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
       }}
     >
       {menu.length > 0 && (
-        <ul className="slash" id={list} role="listbox" aria-label={t("commands")}>
-          {menu.map((command, index) => (
+        <ul className="slash" id={list} role="listbox" aria-label={t(begun ? "files" : "commands")}>
+          {menu.map((choice, index) => (
             <li
-              key={command.name}
+              key={choice.insert}
               id={`${list}-${index}`}
               role="option"
               aria-selected={index === chosen}
-              data-testid="slash-option"
+              data-testid={begun ? "path-option" : "slash-option"}
               onPointerDown={(event) => {
                 event.preventDefault();
-                complete(command);
+                complete(choice);
               }}
             >
-              <code>{makeVisible(command.usage || command.name)}</code>
-              <span className="quiet small">{makeVisible(command.description)}</span>
+              <code>{choice.words}</code>
+              {choice.about && <span className="quiet small">{choice.about}</span>}
             </li>
           ))}
         </ul>
@@ -167,7 +177,11 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
           aria-activedescendant={menu.length > 0 ? `${list}-${chosen}` : undefined}
           enterKeyHint={touchKeyboard() ? "enter" : "send"}
           autoCapitalize="sentences"
-          onChange={(event) => write(event.target.value)}
+          onChange={(event) => {
+            setCaret(event.target.selectionStart);
+            write(event.target.value);
+          }}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
           onKeyDown={keyDown}
           onPaste={(event) => {
             if (event.clipboardData.files.length > 0 && arriving.add(event.clipboardData.files)) event.preventDefault();
@@ -207,6 +221,55 @@ export function Composer({ place, label, placeholder, onSend, delivers = false, 
       )}
     </form>
   );
+}
+
+/** What the menu over the field offers. */
+interface Choice {
+  insert: string;
+  words: string;
+  about: string;
+}
+
+const commandChoice = (command: SlashCommand): Choice => ({ insert: `${command.name} `, words: makeVisible(command.usage || command.name), about: makeVisible(command.description) });
+
+/** A directory is gone on with, a file is done with. */
+const pathChoice = (found: FoundPath): Choice => {
+  const quoted = /[\s"]/.test(found.path) ? `@"${found.path}"` : `@${found.path}`;
+  return { insert: found.directory ? `@${found.path}/` : `${quoted} `, words: `${found.shown ?? makeVisible(found.path)}${found.directory ? "/" : ""}`, about: "" };
+};
+
+/** The path that is being written before the caret, after an `@` that begins a word. */
+function pathBegun(text: string, caret: number): { from: number; query: string } | null {
+  const match = /(?:^|[\s(（，。])@([^\s@]*)$/.exec(text.slice(0, caret));
+  return match ? { from: caret - (match[1] ?? "").length - 1, query: match[1] ?? "" } : null;
+}
+
+/** Names are asked for once the hand is still for a moment. */
+const STILL_MS = 80;
+
+/** Paths that fit, from the device that holds the session's workspace. */
+function usePaths(place: string, query: string | null): FoundPath[] {
+  const client = useClient();
+  const [found, setFound] = useState<FoundPath[]>([]);
+  useEffect(() => {
+    if (query === null || place === "new") {
+      setFound([]);
+      return;
+    }
+    const end = new AbortController();
+    const timer = setTimeout(() => {
+      client.hub.paths(place, query.replace(/\/$/, "/"), 8, end.signal).then(
+        (answer) => !end.signal.aborted && setFound(answer.paths),
+        // A device that is away completes nothing; what is written is written.
+        () => !end.signal.aborted && setFound([]),
+      );
+    }, STILL_MS);
+    return () => {
+      clearTimeout(timer);
+      end.abort();
+    };
+  }, [client, place, query]);
+  return query === null ? [] : found;
 }
 
 /** Commands whose name begins with what stands in the field, while it is only that. */

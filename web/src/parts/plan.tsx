@@ -2,7 +2,7 @@
 import { makeVisible, type SessionState, type TaskEntity } from "@baton/sdk";
 import { useMemo } from "react";
 import { changedFiles } from "../changes.ts";
-import { useWords } from "../context.tsx";
+import { useClient, useWords } from "../context.tsx";
 import { tagOf, type Key } from "../i18n/index.ts";
 import { Changes } from "./changed_files.tsx";
 import { Facts, validFacts } from "./facts.tsx";
@@ -21,7 +21,7 @@ export function Beside({ state, task, onShowDiff }: { state: SessionState; task:
       {planned && (
         <details className="panel plan" open data-state={task.state}>
           <PlanSummary task={task} />
-          <PlanBody task={task} />
+          <PlanBody task={task} used={state.session?.context_tokens ?? 0} />
         </details>
       )}
       <Facts facts={state.all("fact")} taskId={task.id} unfolded />
@@ -43,7 +43,7 @@ export function PlanOnTop({ state, task, onShowDiff }: { state: SessionState; ta
     <div className="plan-top">
       <details className="panel plan" data-state={task.state}>
         <PlanSummary task={task} />
-        <PlanBody task={task} />
+        <PlanBody task={task} used={state.session?.context_tokens ?? 0} />
         <Facts facts={state.all("fact")} taskId={task.id} />
         <Changes calls={calls} taskId={task.id} unfolded onShowDiff={onShowDiff} />
       </details>
@@ -65,8 +65,10 @@ function PlanSummary({ task }: { task: TaskEntity }) {
   );
 }
 
-function PlanBody({ task }: { task: TaskEntity }) {
+function PlanBody({ task, used }: { task: TaskEntity; used: number }) {
+  const client = useClient();
   const { t, language } = useWords();
+  const window = client.info?.context_tokens ?? 0;
   const short = new Intl.NumberFormat(tagOf(language), { notation: "compact", maximumFractionDigits: 1 });
   const { goal, constraints = [], acceptance = [] } = task.core_intent;
   return (
@@ -92,6 +94,11 @@ function PlanBody({ task }: { task: TaskEntity }) {
       )}
       {task.usage && task.usage.input_tokens + task.usage.output_tokens > 0 && (
         <p className="quiet small" data-testid="tokens">{t("tokens_used", { read: short.format(task.usage.input_tokens), written: short.format(task.usage.output_tokens) })}</p>
+      )}
+      {used > 0 && (
+        <p className="quiet small" data-testid="context-used">
+          {window > 0 ? t("context_used_of", { used: short.format(used), window: short.format(window), percent: Math.round((used / window) * 100) }) : t("context_used", { used: short.format(used) })}
+        </p>
       )}
       {task.last_error && <p className="plan-error">{makeVisible(task.last_error)}</p>}
     </div>

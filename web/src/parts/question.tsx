@@ -63,6 +63,7 @@ export function QuestionCard({ question }: { question: QuestionEntity }) {
         <h2>{t(outcome ? "outcome_title" : "question_title")}</h2>
       </header>
       <p className="ask">{makeVisible(question.text)}</p>
+      {question.cause && <p className="quiet">{t(`unknown_${question.cause}`)}</p>}
       {question.known && (
         <p className="known">
           <span className="quiet small">{t("outcome_known")}</span>

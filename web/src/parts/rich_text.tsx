@@ -1,6 +1,7 @@
 /** An answer's markdown as elements. */
 import { memo, useMemo } from "react";
 import { parseMarkdown, type Block, type Inline } from "../markdown.ts";
+import { FileLink } from "./file.tsx";
 import { CopyButton } from "./verbatim.tsx";
 
 export const RichText = memo(function RichText({ text }: { text: string }) {
@@ -44,6 +45,8 @@ function inline(pieces: Inline[]) {
         return <strong key={index}>{inline(piece.inner)}</strong>;
       case "italic":
         return <em key={index}>{inline(piece.inner)}</em>;
+      case "file":
+        return <FileLink key={index} path={piece.path} text={piece.text} named={piece.named} />;
       case "link":
         return (
           <span key={index}>

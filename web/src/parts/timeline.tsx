@@ -1,6 +1,6 @@
 /** What was said and done, in the order in which it happened, and what is under way at its end. */
 import type { CallEntity, MessageEntity, PartialAnswer, QuestionEntity, SessionState, TurnEntity, Unfamiliar } from "@baton/sdk";
-import { makeVisible } from "@baton/sdk";
+import { HubError, makeVisible } from "@baton/sdk";
 import { useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type Ref, type RefObject } from "react";
 import { flushSync } from "react-dom";
 import { findDevice, useClient, useWords } from "../context.tsx";
@@ -8,6 +8,7 @@ import type { Key } from "../i18n/index.ts";
 import { ApprovalCard } from "./approval.tsx";
 import { CallRow, keepsOnly, KeptCalls } from "./call.tsx";
 import { Icon } from "./icons.tsx";
+import type { Target } from "../route.ts";
 import { currentTask, readings, restOf } from "../rest.ts";
 import { Answering, MessageRow } from "./message.tsx";
 import { QuestionCard } from "./question.tsx";
@@ -61,6 +62,9 @@ export interface TimelineProps {
   ref: Ref<TimelineHandle>;
   state: SessionState;
   loadOlder: () => Promise<void>;
+  /** A message that the reader was led to, and the way back to where it stands; `false` if it isn't there. */
+  target: Target | null;
+  loadUntil: (target: Target) => Promise<boolean>;
   /** Whether a card that waits for the user can be seen, so that nothing else needs to point at it. */
   onCardInView: (inView: boolean) => void;
   /** Stands before the first entry. */
@@ -117,7 +121,7 @@ function useInSight(box: RefObject<HTMLElement | null>, numbers: string) {
 /** Within this many pixels of the end the view stays at the end. */
 const NEAR_END = 80;
 
-export function Timeline({ ref, state, loadOlder, onCardInView, top, children }: TimelineProps) {
+export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInView, top, children }: TimelineProps) {
   const client = useClient();
   const { t } = useWords();
   const box = useRef<HTMLDivElement>(null);
@@ -235,6 +239,55 @@ export function Timeline({ ref, state, loadOlder, onCardInView, top, children }:
     } finally {
       setLoading(false);
     }
+  }
+
+  const ready = state.loaded;
+  useEffect(() => {
+    if (!target || !ready) return;
+    let ended = false;
+    atEnd.current = false;
+    setAway(true);
+    setSeen(last);
+    setError(null);
+    loadUntil(target).then((found) => {
+      if (ended) return;
+      if (!found) {
+        setError(new HubError("not_found", t("hit_gone"), "", 404));
+        return;
+      }
+      const behind = items(state).filter((item) => item.at >= target.seq).length;
+      flushSync(() => setMost((before) => Math.max(before, behind + WINDOW / 2)));
+      lead(target.messageId);
+    }, (caught: unknown) => !ended && setError(caught));
+    return () => {
+      ended = true;
+    };
+    // Once for each message that the reader is led to.
+  }, [target?.messageId, ready]);
+
+  /** Brings an entry into view. Its chunk, and those before it, are drawn on the way, which moves it; so it is looked for until it stands still. */
+  function lead(messageId: string) {
+    const element = box.current;
+    if (!element) return;
+    let tries = 0;
+    let before = NaN;
+    const step = () => {
+      const index = list.findIndex((item) => item.key === messageId);
+      const found = element.querySelector<HTMLElement>(`[data-id="${messageId}"]`);
+      const at = found ?? element.querySelector<HTMLElement>(`[data-chunk="${Math.floor((target?.seq ?? list[index]?.at ?? 0) / CHUNK_SEQS)}"]`);
+      at?.scrollIntoView({ block: "center" });
+      const top = at?.getBoundingClientRect().top ?? NaN;
+      tries += 1;
+      if ((found && Math.abs(top - before) < 2) || tries > 40) {
+        found?.setAttribute("data-led", "true");
+        found?.setAttribute("tabindex", "-1");
+        found?.focus({ preventScroll: true });
+        return;
+      }
+      before = top;
+      requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
   }
 
   const reading = readings(state);

@@ -1,12 +1,12 @@
 /** Where the work happens: directory, branch, commit, and whether anything is uncommitted. */
 import { makeVisible, type SessionState } from "@baton/sdk";
 import { findDevice, useClient, useMedia, useWords } from "../context.tsx";
-import { deviceName, shortCommit } from "../format.ts";
+import { asOf, deviceName, shortCommit } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
 export function WorkspaceBar({ state }: { state: SessionState }) {
   const client = useClient();
-  const { t } = useWords();
+  const { t, language } = useWords();
   const wide = useMedia("(min-width: 700px)");
   const workspace = state.get("workspace", state.session?.workspace_id) ?? state.all("workspace")[0];
   if (!workspace) return null;
@@ -24,7 +24,7 @@ export function WorkspaceBar({ state }: { state: SessionState }) {
       {branch && <span className="branch">{makeVisible(branch)}</span>}
       {commit && <span className="commit">{shortCommit(commit)}</span>}
       {tracked && <span className="dirty" data-dirty={dirty != null}>{t(dirty ? "workspace_dirty" : "workspace_clean")}</span>}
-      {device && (device.online ? <span className="on">{t("workspace_on", { name: makeVisible(deviceName(device, t)) })}</span> : <span className="away" data-testid="workspace-away">{t("workspace_away", { name: makeVisible(device.name) })}</span>)}
+      {device && (device.online ? <span className="on">{t("workspace_on", { name: makeVisible(deviceName(device, t)) })}</span> : <span className="away" data-testid="workspace-away">{device.last_seen_at ? t("workspace_away_since", { name: makeVisible(device.name), time: asOf(device.last_seen_at, language) }) : t("workspace_away", { name: makeVisible(device.name) })}</span>)}
     </div>
   );
 }

@@ -6,6 +6,7 @@ import { useKeys } from "../keys.ts";
 import { ConnectionDot, LinkBanner, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
 import { Offers } from "../parts/handoff.tsx";
 import { Icon, Mark } from "../parts/icons.tsx";
+import { ToastLine } from "../parts/toast.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { toHome, useRoute } from "../route.ts";
 import { waitingIn } from "../sessions.ts";
@@ -28,7 +29,7 @@ export function Console({ pairing }: { pairing: string | null }) {
   const sessions = client.sessions ?? [];
   const openId = route.at === "session" ? route.sessionId : null;
   const live = openId ? client.state(openId).session : undefined;
-  const waiting = waitingIn(sessions) + (live ? live.waiting - (sessions.find((one) => one.session_id === openId)?.waiting ?? 0) : 0);
+  const waiting = (client.waitingTotal ?? waitingIn(sessions)) + (live ? live.waiting - (sessions.find((one) => one.session_id === openId)?.waiting ?? 0) : 0);
   const title = openId ? makeVisible(live?.title ?? sessions.find((one) => one.session_id === openId)?.title ?? "") || t("untitled") : "";
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${title ? `${title} · ` : ""}Baton`;
@@ -72,13 +73,14 @@ export function Console({ pairing }: { pairing: string | null }) {
         )}
       </div>}
       {route.at === "session" ? (
-        <SessionView elsewhere={!twoRooms && <Offers except={route.sessionId} />} key={route.sessionId} sessionId={route.sessionId} />
+        <SessionView elsewhere={!twoRooms && <Offers except={route.sessionId} />} key={route.sessionId} sessionId={route.sessionId} target={route.target} />
       ) : (
         <main className="stage begin">
           <NewSession />
         </main>
       )}
       {shows === "devices" && <Devices code={code} onClose={() => { setShows(null); setCode(null); }} />}
+      <ToastLine />
       {shows === "help" && <Help onClose={() => setShows(null)} />}
     </div>
   );

@@ -2,6 +2,7 @@
 import { HubError, makeVisible, type DeviceView, type Invitation, type PairingPreview, type Trust } from "@baton/sdk";
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
+import { asOf } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { AllAsking, AsksByLink } from "../parts/asking.tsx";
 import { Icon } from "../parts/icons.tsx";
@@ -55,10 +56,10 @@ export function Devices({ code, onClose }: { code: string | null; onClose: () =>
 
 function Device({ device, mayManage, onError }: { device: DeviceView; mayManage: boolean; onError: (error: HubError) => void }) {
   const client = useClient();
-  const { t } = useWords();
+  const { t, language } = useWords();
   const [edits, setEdits] = useState(false);
   const name = makeVisible(device.name);
-  const details = [device.own ? t("device_this") : t(`type_${device.client_type}` as Key), t(`trust_${device.trust}` as Key), t(device.online ? "device_online" : "device_offline")];
+  const details = [device.own ? t("device_this") : t(`type_${device.client_type}` as Key), t(`trust_${device.trust}` as Key), device.online ? t("device_online") : device.last_seen_at ? t("device_offline_since", { time: asOf(device.last_seen_at, language) }) : t("device_offline")];
 
   return (
     <li className="device" data-testid="device" data-online={device.online} data-own={device.own ?? false}>
@@ -202,7 +203,7 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
   const approve = (trust: Trust) =>
     attempt(async () => {
       if (!preview) return;
-      await client.hub.approvePairing(preview.code, trust, preview.number);
+      await client.hub.approvePairing(preview.code, trust, preview.number ?? "");
       setDone(preview.name);
       setPreview(null);
       setCode("");
@@ -223,7 +224,7 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
           <p className="preview-name" data-testid="pairing-preview">
             {makeVisible(preview.name)} <span className="chip">{t(`type_${preview.client_type}` as Key)}</span>
           </p>
-          <p className="quiet small">{t("asking_from", { from: preview.from })}</p>
+          <p className="quiet small">{t("asking_from", { from: preview.from ?? "" })}</p>
           <p>{t("number_compare")}</p>
           <output className="device-code" data-testid="approve-number">{preview.number}</output>
           <p className="quiet small">{t("approve_device_warn")}</p>

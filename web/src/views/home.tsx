@@ -1,20 +1,21 @@
 /** The sessions, what needs the user first, and the way to begin a new one. */
 import { HubError, makeVisible, type Attachment, type Delivery, type SessionSummary } from "@baton/sdk";
-import { createContext, useContext, useState } from "react";
+import { createContext, useContext, useEffect, useState } from "react";
 import { findDevice, useBoard, useClient, useNow, useWords } from "../context.tsx";
 import { ago, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { ModelBanner } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
 import { Icon } from "../parts/icons.tsx";
+import { SearchHits, useSearch } from "../parts/search_hits.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
 import { toSession } from "../route.ts";
 import { COLUMNS, EVERYTHING, isFiltered, matches, projectsOf, standingOf, type Filter, type Standing } from "../sessions.ts";
 
 const NowContext = createContext(0);
 
-/** With fewer sessions than this there is nothing to look for. */
-const FILTER_FROM = 5;
+/** With fewer sessions than this there is nothing to look for, but in the archive. */
+const FILTER_FROM = 1;
 
 export function Home({ open }: { open: string | null }) {
   const client = useClient();
@@ -22,10 +23,13 @@ export function Home({ open }: { open: string | null }) {
   const board = useBoard();
   const now = useNow();
   const [filter, setFilter] = useState(EVERYTHING);
-  const all = [...(client.sessions ?? [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+  const archived = useArchived(filter.standing === "archived");
+  const search = useSearch(filter.words);
+  const all = [...(archived ?? (client.sessions ?? []).filter((session) => !session.archived))].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
   const sessions = all.filter((session) => matches(session, filter));
   const waiting = sessions.filter((session) => standingOf(session) === "needs_you");
-  const others = sessions.filter((session) => standingOf(session) !== "needs_you");
+  const pinned = sessions.filter((session) => standingOf(session) !== "needs_you" && session.pinned);
+  const others = sessions.filter((session) => standingOf(session) !== "needs_you" && !session.pinned);
   const filtered = isFiltered(filter);
   return (
     <NowContext value={now}>
@@ -53,16 +57,19 @@ export function Home({ open }: { open: string | null }) {
       ) : (
         <>
           <Group name="needs_you" title={t("needs_you")} sessions={waiting} open={open} />
-          <Group name="recent" title={t("recent")} sessions={others} open={open} />
+          <Group name="pinned" title={t("pinned")} sessions={pinned} open={open} />
+          <Group name="recent" title={t(archived ? "standing_archived" : "recent")} sessions={others} open={open} />
         </>
       )}
-      {client.sessions?.length === 0 && (
+      <SearchHits {...search} />
+      {client.sessions?.length === 0 && !filtered && (
         <div className="nothing">
           <p>{t("no_sessions")}</p>
           <p className="quiet">{t("no_sessions_hint")}</p>
+          <button type="button" className="quiet-button" data-testid="show-archived" onClick={() => setFilter({ ...EVERYTHING, standing: "archived" })}>{t("archived_show")}</button>
         </div>
       )}
-      {filtered && sessions.length === 0 && (
+      {filtered && sessions.length === 0 && !search.results?.hits.length && (
         <div className="nothing">
           <p>{t("filter_nothing")}</p>
           <button type="button" onClick={() => setFilter(EVERYTHING)}>{t("filter_clear")}</button>
@@ -74,6 +81,26 @@ export function Home({ open }: { open: string | null }) {
   );
 }
 
+/** The sessions that are out of the list, once they are asked for; `null` before. */
+function useArchived(wanted: boolean): readonly SessionSummary[] | null {
+  const client = useClient();
+  const [found, setFound] = useState<readonly SessionSummary[] | null>(null);
+  // One that comes back, or another that goes, changes the list.
+  const { sessions } = client;
+  useEffect(() => {
+    if (!wanted) {
+      setFound(null);
+      return;
+    }
+    let ended = false;
+    client.hub.sessions(undefined, true).then((page) => !ended && setFound(page.sessions), () => !ended && setFound([]));
+    return () => {
+      ended = true;
+    };
+  }, [client, wanted, sessions]);
+  return wanted ? (found ?? []) : null;
+}
+
 function Filters({ filter, onChange }: { filter: Filter; onChange: (filter: Filter) => void }) {
   const client = useClient();
   const { t } = useWords();
@@ -82,7 +109,7 @@ function Filters({ filter, onChange }: { filter: Filter; onChange: (filter: Filt
   const shows = more || chosen;
   const devices = (client.devices ?? []).filter((device) => !device.revoked_at && device.client_type !== "device");
   const projects = projectsOf(client.devices ?? []);
-  const standings: Standing[] = ["needs_you", "running", "resting", "failed", "done", "stopped"];
+  const standings: (Standing | "archived")[] = ["needs_you", "running", "resting", "failed", "done", "stopped", "archived"];
   const choose = (name: "standing" | "device" | "project", options: [string, string][]) => (
     <label>
       <span className="quiet small">{t(`filter_${name}`)}</span>
@@ -187,7 +214,7 @@ function Item({ session, open }: { session: SessionSummary; open: boolean }) {
         aria-current={open ? "page" : undefined}
       >
         <span className="standing" aria-hidden="true">{standing === "done" && <Icon name="check" />}{standing === "failed" && <Icon name="cross" />}</span>
-        <span className="session-title">{makeVisible(session.title) || t("untitled")}</span>
+        <span className="session-title">{makeVisible(session.title) || t("untitled")}{session.pinned && <Icon name="pin" className="pinned" />}</span>
         <span className="session-foot">
           {/* What the heading above it says already, and a line that only says the words again, are left out. */}
           {(standing !== "needs_you" || session.waiting > 1) && <span className="session-words">{words}</span>}

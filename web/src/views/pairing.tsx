@@ -52,7 +52,8 @@ export function Pairing({ client, invitation, pairing, onPaired }: PairingProps)
         if (state.state === "asking") setStarted({ ...state, code: null });
         else await entered();
       } else {
-        setStarted(await client.hub.startPairing(introduction()));
+        const begun = await client.hub.startPairing(introduction());
+        setStarted({ ...begun, number: begun.number ?? "" });
       }
     } catch (caught) {
       const trouble = asHubError(caught);

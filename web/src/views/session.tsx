@@ -5,20 +5,22 @@ import { SessionContext, useClient, useDiffRoom, usePlanRoom, useTwoRooms, useWo
 import { HolderLine, LinkBanner, ModelBanner, NeedsYou, ConnectionDot, StorageBanner, UpgradeBanner } from "../parts/banners.tsx";
 import { Composer } from "../parts/composer.tsx";
 import { DiffBeside, DiffSheet, type DiffProps } from "../parts/diff.tsx";
+import { FileSheet, OpenFileContext } from "../parts/file.tsx";
 import { GoOn } from "../parts/go_on.tsx";
 import { OfferHere } from "../parts/handoff.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Outgoing } from "../parts/outgoing.tsx";
 import { Beside, PlanOnTop } from "../parts/plan.tsx";
+import { SessionMenu } from "../parts/session_menu.tsx";
 import { Timeline, type TimelineHandle } from "../parts/timeline.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { WorkspaceBar } from "../parts/workspace_bar.tsx";
 import { asOf } from "../format.ts";
 import { currentTask } from "../rest.ts";
-import { toHome } from "../route.ts";
+import { toHome, type Target } from "../route.ts";
 import { standingOf } from "../sessions.ts";
 
-export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; elsewhere?: ReactNode }) {
+export function SessionView({ sessionId, target, elsewhere }: { sessionId: SessionId; target: Target | null; elsewhere?: ReactNode }) {
   const client = useClient();
   const { t } = useWords();
   const state = client.state(sessionId);
@@ -27,6 +29,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
   const planRoom = usePlanRoom();
   const wide = useDiffRoom();
   const [showsDiff, setShowsDiff] = useState(false);
+  const [file, setFile] = useState<string | null>(null);
   const [cardInView, setCardInView] = useState(false);
   const timeline = useRef<TimelineHandle>(null);
 
@@ -64,6 +67,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
         )}
         <h1 ref={heading} tabIndex={-1} className="bar-title" title={title}>{title}</h1>
         {!twoRooms && <ConnectionDot />}
+        {session && <SessionMenu session={session} />}
       </header>
       <WorkspaceBar state={state} />
       {elsewhere}
@@ -76,15 +80,19 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
           <div className="talk">
             {task && !planRoom && <PlanOnTop state={state} task={task} onShowDiff={() => setShowsDiff(true)} />}
             <SessionContext value={sessionId}>
+            <OpenFileContext value={setFile}>
               <Timeline
                 ref={timeline}
                 state={state}
+                target={target}
                 loadOlder={() => client.loadHistory(sessionId)}
+                loadUntil={(to) => client.loadUntil(sessionId, to.messageId, to.seq)}
                 onCardInView={setCardInView}
                 top={<>{!twoRooms && <ModelBanner />}{!state.loaded && (client.connection === "live" || client.connection === "connecting" || !listed ? <Loading /> : <LastSummary session={listed} />)}</>}
               >
                 <Outgoing sessionId={sessionId} />
               </Timeline>
+            </OpenFileContext>
             </SessionContext>
             <footer className="dock">
               <NeedsYou count={cardInView ? 0 : (session?.waiting ?? 0)} onShow={() => timeline.current?.toOpenCard()} />
@@ -109,6 +117,7 @@ export function SessionView({ sessionId, elsewhere }: { sessionId: SessionId; el
           {task && wide && showsDiff && <DiffBeside {...diff(task)} />}
           {task && planRoom && !(wide && showsDiff) && <Beside state={state} task={task} onShowDiff={() => setShowsDiff(true)} />}
           {task && !wide && showsDiff && <DiffSheet {...diff(task)} />}
+          {file !== null && <FileSheet sessionId={sessionId} path={file} onClose={() => setFile(null)} />}
         </div>
       )}
       <Announcer state={state} />
