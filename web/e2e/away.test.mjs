@@ -113,3 +113,31 @@ test("h12 what was kept is gone once the device is revoked, also when it was awa
   assert.deepEqual((await kept(page)).filter((name) => !String(name).startsWith("device")), []);
   await own.close();
 });
+
+test("h12 with the app's worker the console opens without the hub, and shows what was kept", { skip }, async () => {
+  const id = await session("Is the README any good?", rests);
+  // The page and its worker as the hub serves them; this machine's own name counts as secure.
+  const own = await browser.newContext({ viewport: { width: PHONE[0], height: PHONE[1] }, locale: "en-US" });
+  const [name, value] = phone.split("=");
+  await own.addCookies([{ name, value, url: hub.origin, httpOnly: true, sameSite: "Strict" }]);
+  const page = await own.newPage();
+  await page.goto(`${hub.origin}/#/sessions/${id}`);
+  await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await keeps(page, `kept/view/${id}`);
+  await keeps(page, "kept/list");
+  await page.reload();
+  await live(page);
+  await hub.halt("SIGKILL");
+  await page.reload();
+  await banner(page).waitFor();
+  assert.match(await banner(page).innerText(), /as of \d/);
+  await page.getByTestId("message").filter({ hasText: "All right." }).waitFor();
+  await composer(page).fill("Written without the hub");
+  await page.getByTestId("send").last().click();
+  await page.getByTestId("outgoing").filter({ hasText: "Written without the hub" }).waitFor();
+  await hub.restart();
+  await live(page);
+  await page.getByTestId("message").and(page.locator("[data-id]")).filter({ hasText: "Written without the hub" }).waitFor();
+  await own.close();
+});

@@ -148,3 +148,15 @@ test("how much of the model's window is used stands by the plan", { skip }, asyn
   await card(page).getByTestId("reject").click();
   await done(page);
 });
+
+test("s21 what the agent had read before it asks stands on the card, in the reader's language too", { skip }, async () => {
+  const id = await session("Round the search button to 8px");
+  for (const [locale, words] of [["en-US", "After reading"], ["zh-CN", "此前读过"]]) {
+    const page = await at(id, { locale });
+    await card(page).filter({ hasText: words }).waitFor();
+    assert.ok((await card(page).getByTestId("origins").innerText()).includes("index.html"));
+    // And why it is asked, by the hub's code.
+    assert.equal(await card(page).getByTestId("risk-reason").innerText(), locale === "en-US" ? "It runs a program, which can change the workspace." : "它会运行一个程序，可能改动工作区。");
+    await done(page);
+  }
+});

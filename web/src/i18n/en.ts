@@ -457,6 +457,11 @@ export const en = {
 
   archived_show: "Show archived sessions",
 
+  approval_origins: "After reading",
+  origins_more: "and {count} more",
+  origins_earlier: "what it had read for other tasks",
+  facts_origins: "after reading",
+
   error_generic: "That didn't work",
 } as const;
 

@@ -6,6 +6,7 @@ import { clock, deviceName } from "../format.ts";
 import type { Key } from "../i18n/index.ts";
 import { sayAll, sayOne } from "../i18n/said.ts";
 import { Icon } from "./icons.tsx";
+import { OriginWords, saysOrigins } from "./origins.tsx";
 import { Trouble } from "./trouble.tsx";
 import { measure, Verbatim } from "./verbatim.tsx";
 import { argumentsText } from "./call.tsx";
@@ -67,6 +68,12 @@ export function ApprovalCard({ approval, askedBy }: { approval: ApprovalEntity; 
             <dd>{code ? <code>{makeVisible(value)}</code> : makeVisible(value)}</dd>
           </div>
         ))}
+        {saysOrigins(binding.origins) && (
+          <div>
+            <dt>{t("approval_origins")}</dt>
+            <dd><OriginWords origins={binding.origins} /></dd>
+          </div>
+        )}
       </dl>
       {approval.workspace_changed && (
         <p className="changed"><Icon name="alert" /> {t("approval_changed")}</p>

@@ -2,6 +2,7 @@
 import { makeVisible, type FactEntity } from "@baton/sdk";
 import { useWords } from "../context.tsx";
 import { Icon } from "./icons.tsx";
+import { OriginWords, saysOrigins } from "./origins.tsx";
 
 export function validFacts(facts: FactEntity[], taskId: string): FactEntity[] {
   return facts.filter((fact) => fact.valid && (fact.scope === "session" || fact.task_id == null || fact.task_id === taskId));
@@ -27,6 +28,7 @@ export function Facts({ facts, taskId, unfolded = false }: { facts: FactEntity[]
               <span className="quiet small">
                 {t("facts_source", { source: makeVisible(fact.source) })} · {t(fact.scope === "task" ? "facts_task" : "facts_session")}
               </span>
+              {saysOrigins(fact.origins) && <span className="quiet small">{t("facts_origins")} <OriginWords origins={fact.origins} /></span>}
             </dd>
           </div>
         ))}
