@@ -197,7 +197,7 @@ pub fn summary(state: &Session) -> SessionSummary {
         workspace_id: state.workspace.as_ref().map(|workspace| workspace.workspace_id),
         seq: state.seq,
         updated_at: state.updated_at,
-        usage: state.usage.iter().map(|(day, usage)| DayUsage { day: day.clone(), usage: *usage }).collect(),
+        usage: state.usage.iter().map(|(day, usage)| DayUsage { day: day.clone(), usage: *usage, cost: None }).collect(),
     }
 }
 

@@ -57,15 +57,39 @@ pub struct SessionSummary {
 }
 
 /// Tokens used on one day (R3), which is counted in UTC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DayUsage {
     /// Such as `2026-11-30`.
     pub day: String,
     pub usage: Usage,
+    /// What it cost at the price that is configured now, in its currency; in `GET /v1/usage` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+/// What a million tokens cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Price {
+    pub input: f64,
+    /// Of those that the provider had kept from an earlier request.
+    pub cached_input: f64,
+    pub output: f64,
+    /// As it is written, such as `USD` or `¥`.
+    pub currency: String,
+}
+
+impl Price {
+    /// What that many tokens cost.
+    #[allow(clippy::cast_precision_loss, reason = "nobody uses 2^53 tokens")]
+    pub fn of(&self, usage: Usage) -> f64 {
+        let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let fresh = usage.input_tokens - cached;
+        (fresh as f64 * self.input + cached as f64 * self.cached_input + usage.output_tokens as f64 * self.output) / 1e6
+    }
 }
 
 /// `GET /v1/usage`: tokens by day over all sessions, the newest last, beside the budgets that hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageReport {
     pub days: Vec<DayUsage>,
     /// Tokens after which a task pauses; resuming gives it as many again.
@@ -74,6 +98,9 @@ pub struct UsageReport {
     /// Tokens of one day after which work pauses until the user confirms it.
     #[serde(default)]
     pub day_budget: Option<u64>,
+    /// The price at which `cost` of the days is reckoned, where one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -19,7 +19,7 @@ use baton_model::Model;
 use baton_proto::{
     Capabilities, Changed, ClientType, Credentials, DevicePatch, DeviceView, Digest, ErrorBody, ErrorCode, HubInfo, Intent,
     InvitationApproval, InvitationClaim, InvitationId, InvitationState, InvitationView, Operation, PairingApproval, PairingId,
-    PairingPreview, PairingRequest, PairingStarted, PairingState, Reply, ReplyStatus, SessionId, Trust, UserId,
+    PairingPreview, PairingRequest, PairingStarted, PairingState, Price, Reply, ReplyStatus, SessionId, Trust, UserId,
 };
 use baton_store::{Store, StreamId, StreamKind};
 use std::collections::BTreeMap;
@@ -43,11 +43,22 @@ pub struct HubConfig {
     pub day_tokens: Option<u64>,
     /// Tokens that the model's window holds, for ends to show how full it is.
     pub context_tokens: Option<u64>,
+    /// What the model's tokens cost.
+    pub price: Option<Price>,
 }
 
 impl HubConfig {
     pub fn new(version: impl Into<String>, model: Option<Arc<dyn Model>>) -> Self {
-        Self { version: version.into(), model, clock: Arc::new(SystemClock), uploads_dir: None, task_tokens: None, day_tokens: None, context_tokens: None }
+        Self {
+            version: version.into(),
+            model,
+            clock: Arc::new(SystemClock),
+            uploads_dir: None,
+            task_tokens: None,
+            day_tokens: None,
+            context_tokens: None,
+            price: None,
+        }
     }
 }
 
@@ -61,6 +72,7 @@ pub struct Hub {
     pairing: Pairing,
     version: String,
     context_tokens: Option<u64>,
+    pub(crate) price: Option<Price>,
 }
 
 /// What every owner, link and reader has in common.
@@ -237,6 +249,7 @@ impl Hub {
             importing: tokio::sync::Mutex::default(),
             version: config.version,
             context_tokens: config.context_tokens,
+            price: config.price,
         }))
     }
 

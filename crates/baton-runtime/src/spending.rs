@@ -67,8 +67,9 @@ impl Hub {
             days.pop_first();
         }
         let Budgets { task, day, .. } = self.shared.spending.limits;
-        let days = days.into_iter().map(|(day, usage)| DayUsage { day, usage }).collect();
-        Ok(UsageReport { days, task_budget: task, day_budget: day })
+        let cost = |usage| self.price.as_ref().map(|price| price.of(usage));
+        let days = days.into_iter().map(|(day, usage)| DayUsage { day, usage, cost: cost(usage) }).collect();
+        Ok(UsageReport { days, task_budget: task, day_budget: day, price: self.price.clone() })
     }
 }
 
@@ -83,7 +84,7 @@ async fn days_of(store: &dyn Store, user: UserId, wanted: impl Fn(&Head) -> bool
                 return Ok(days);
             }
             let Ok(summary) = serde_json::from_slice::<SessionSummary>(&head.summary) else { continue };
-            for DayUsage { day, usage } in summary.usage {
+            for DayUsage { day, usage, .. } in summary.usage {
                 days.entry(day).or_default().add(usage);
             }
         }

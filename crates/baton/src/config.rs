@@ -2,6 +2,7 @@ use crate::args;
 use crate::failure::Failure;
 use crate::local::Local;
 use baton_model::{Dialect, Model, ModelConfig, Provider, Secret};
+use baton_proto::{Price, make_visible};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +44,14 @@ struct ModelSection {
     max_tokens: Option<u32>,
     /// Tokens that the model's window holds, for ends to show how full it is.
     context_tokens: Option<u64>,
+    /// What a million tokens cost that the model reads; both prices or none.
+    price_input: Option<f64>,
+    /// Those that the provider had kept from before; like any other unless given.
+    price_cached_input: Option<f64>,
+    /// What a million tokens cost that it writes.
+    price_output: Option<f64>,
+    /// `USD` unless given.
+    currency: Option<String>,
     /// Whether the model sees images; found out with the first one unless given.
     images: Option<bool>,
     /// Whether `up` looks for a model on this machine where none is named.
@@ -96,6 +105,32 @@ impl Config {
     /// Tokens that the model's window holds, where that is given.
     pub(crate) const fn context_tokens(&self) -> Option<u64> {
         self.model.context_tokens
+    }
+
+    /// What the model's tokens cost, where that is given.
+    pub(crate) fn price(&self) -> Result<Option<Price>, Failure> {
+        let model = &self.model;
+        let (input, output) = match (model.price_input, model.price_output) {
+            (Some(input), Some(output)) => (input, output),
+            (None, None) => return Ok(None),
+            _ => return Err(Failure::usage("Only one of `price_input` and `price_output` is given.", "Give both in baton.toml, or none.")),
+        };
+        let cached_input = model.price_cached_input.unwrap_or(input);
+        if [input, cached_input, output].iter().any(|price| !price.is_finite() || *price < 0.0) {
+            return Err(Failure::usage(
+                "A price in baton.toml is below zero or no number.",
+                "Give what a million tokens cost, such as 2.5.",
+            ));
+        }
+        let currency = model.currency.as_deref().unwrap_or("USD").to_owned();
+        if currency.is_empty()
+            || currency.chars().count() > 16
+            || currency.contains(char::is_whitespace)
+            || make_visible(&currency) != currency
+        {
+            return Err(Failure::usage("The `currency` in baton.toml can't be shown.", "Write it as USD or ¥."));
+        }
+        Ok(Some(Price { input, cached_input, output, currency }))
     }
 
     /// Whether a model on this machine may be looked for.
@@ -212,6 +247,28 @@ mod tests {
             ("key = 'file'", &elsewhere, &env, "OpenAi http://elsewhere/v1 m key: file"),
         ] {
             assert_eq!(named(file, given, variables), expected, "{file} {given:?}");
+        }
+    }
+
+    #[test]
+    fn a_price_is_whole_or_refused() {
+        let rows = [
+            ("", "none"),
+            ("price_input = 2.5\nprice_output = 10", "2.5 2.5 10 USD"),
+            ("price_input = 2\nprice_cached_input = 0.2\nprice_output = 8\ncurrency = '¥'", "2 0.2 8 ¥"),
+            ("price_input = 2", "refused"),
+            ("price_input = -1\nprice_output = 1", "refused"),
+            ("price_input = nan\nprice_output = 1", "refused"),
+            ("price_input = 1\nprice_output = 1\ncurrency = \"\\u001b[2J\"", "refused"),
+        ];
+        for (file, expected) in rows {
+            let config: Config = toml::from_str(&format!("[model]\n{file}")).unwrap();
+            let found = match config.price() {
+                Ok(Some(price)) => format!("{} {} {} {}", price.input, price.cached_input, price.output, price.currency),
+                Ok(None) => "none".to_owned(),
+                Err(_) => "refused".to_owned(),
+            };
+            assert_eq!(found, expected, "{file}");
         }
     }
 

@@ -2162,6 +2162,10 @@ export interface Credentials {
  */
 export interface DayUsage {
   /**
+   * What it cost at the price that is configured now, in its currency; in `GET /v1/usage` only.
+   */
+  cost?: number | null;
+  /**
    * Such as `2026-11-30`.
    */
   day: string;

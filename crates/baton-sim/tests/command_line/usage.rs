@@ -12,8 +12,9 @@ async fn r4_budgets_pause_the_work_over_restarts_and_the_user_lets_it_go_on() {
         rule("work", 1, json!({"text": "Read."})),
         rule("go on", 0, json!({"text": "Done."})),
     ]);
-    let config = "[budget]\ntask_tokens = 1\nday_tokens = 2\n";
-    let mut house = House::build(Plan { rules: Some(rules), config: Some(config), ..Plan::default() }).await;
+    let price = "price_input = 1000000\nprice_output = 0\ncurrency = 'EUR'\ncontext_tokens = 4096\n";
+    let config = format!("[budget]\ntask_tokens = 1\nday_tokens = 2\n[model]\n{price}");
+    let mut house = House::build(Plan { rules: Some(rules), config: Some(&config), ..Plan::default() }).await;
     let (session, _) = house.ask("work").await;
     house.until(session, "the pause", |view| (task(view).phase == Phase::Paused).then_some(())).await;
     assert_eq!(house.model().requests().len(), 1, "the model isn't asked again");
@@ -22,6 +23,9 @@ async fn r4_budgets_pause_the_work_over_restarts_and_the_user_lets_it_go_on() {
     let used = house.terminal.ok(&["usage"]).await;
     assert!(used.event("usage")["usage"]["input_tokens"].as_u64().is_some_and(|tokens| tokens > 2), "{used:?}");
     assert_eq!(used.event("budgets")["task_tokens"], 1);
+    let (tokens, cost) = (&used.event("usage")["usage"]["input_tokens"], &used.event("usage")["cost"]);
+    assert_eq!(tokens.as_f64(), cost.as_f64(), "a token costs a euro: {used:?}");
+    assert_eq!(used.event("usage")["currency"], "EUR");
 
     house.hub.kill().await;
     house.hub.start().await;

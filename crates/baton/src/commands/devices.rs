@@ -53,7 +53,7 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
         let own = if device.own { "  (this one)" } else { "" };
         let online = match (device.online, device.last_seen_at) {
             (true, _) => "online".to_owned(),
-            (false, Some(seen)) => format!("offline since {}", minute(seen)),
+            (false, Some(seen)) => format!("offline since {}", second(seen)),
             (false, None) => "offline".to_owned(),
         };
         out.say(&value, &format!("{}  {kind:<7} {trust:<9} {online:<8} {}{own}", device.device_id, device.name));
@@ -64,10 +64,9 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A time to the minute, in UTC.
-fn minute(at: Timestamp) -> String {
-    let whole = at.to_string();
-    format!("{} {} UTC", whole.get(..10).unwrap_or_default(), whole.get(11..16).unwrap_or_default())
+/// A time to the second, in UTC.
+fn second(at: Timestamp) -> String {
+    format!("{}Z", at.to_string().get(..19).unwrap_or_default())
 }
 
 /// A device by its id, by the end of it, or by its name where that is unique.

@@ -122,6 +122,7 @@ impl Serving {
             context_tokens: config.context_tokens(),
             ..HubConfig::new(env!("CARGO_PKG_VERSION"), model)
         };
+            price: config.price()?,
         let hub = Hub::open(store, config).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
             other => Failure::failed(other.to_string(), "The data is left as it is."),

@@ -9,11 +9,13 @@ pub(crate) async fn run(profile: Option<&str>, out: &Output) -> Result<u8, Failu
     if report.days.is_empty() {
         out.say(&serde_json::Value::Null, "No model was asked yet.");
     }
-    for DayUsage { day, usage } in &report.days {
+    let price = report.price.as_ref();
+    for DayUsage { day, usage, cost } in &report.days {
+        let costs = price.zip(*cost).map(|(price, cost)| format!("; {cost:.2} {}", price.currency)).unwrap_or_default();
         out.say(
-            &json!({"event": "usage", "day": day, "usage": usage}),
+            &json!({"event": "usage", "day": day, "usage": usage, "cost": cost, "currency": price.map(|price| &price.currency)}),
             &format!(
-                "{day}  {:>11} tokens: {} read ({} of them from the provider's cache), {} written",
+                "{day}  {:>11} tokens: {} read ({} of them from the provider's cache), {} written{costs}",
                 usage.total(),
                 usage.input_tokens,
                 usage.cached_input_tokens,
