@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { WebSocket } from "ws";
@@ -20,35 +20,67 @@ export class House {
   port;
   #directory;
   #hub;
+  #arguments;
+  #model;
   /** Works once; whoever pairs others first uses it. */
   ownerLink;
   #owner;
   #clients = [];
 
-  static async open() {
+  /** With a model by a script, where one is named. */
+  static async open({ script } = {}) {
     const house = new House();
     house.#directory = mkdtempSync(join(tmpdir(), "baton-sdk-"));
     const workspace = join(house.#directory, "workspace");
     mkdirSync(workspace);
     writeFileSync(join(workspace, "README.md"), "# Orchard\n\nApples.\n");
     house.port = await freePort();
+    const modelUrl = script ? await house.#startModel(script) : undefined;
     house.origin = `http://127.0.0.1:${house.port}`;
-    const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...environment } = process.env;
-    house.#hub = spawn(program, ["--json", "up", "--data", join(house.#directory, "data"), "--listen", `127.0.0.1:${house.port}`, "--workspace", workspace], {
-      env: { ...environment, BATON_LOCAL_MODELS: "none" },
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    const lines = createInterface({ input: house.#hub.stdout });
-    const ready = await new Promise((resolve, reject) => {
-      lines.once("line", (line) => resolve(JSON.parse(line)));
-      lines.once("close", () => reject(new Error("the hub ended before it was ready")));
-    });
-    house.ownerLink = ready.owner_link;
+    house.#arguments = ["--json", "up", "--data", join(house.#directory, "data"), "--listen", `127.0.0.1:${house.port}`, "--workspace", workspace];
+    if (modelUrl) house.#arguments.push("--model-url", modelUrl, "--model", "scripted");
+    house.ownerLink = (await house.start()).owner_link;
     return house;
+  }
+
+  /** Starts the hub, also once more over the same data after it was killed. */
+  async start() {
+    const { BATON_MODEL_URL, BATON_MODEL, BATON_MODEL_KEY, ...environment } = process.env;
+    this.#hub = spawn(program, this.#arguments, { env: { ...environment, BATON_LOCAL_MODELS: "none" }, stdio: ["ignore", "pipe", "ignore"] });
+    const line = await firstLine(this.#hub, "the hub");
+    return JSON.parse(line);
+  }
+
+  /** Ends the hub as a power cut does. Its device goes on. */
+  async kill() {
+    const ended = new Promise((resolve) => this.#hub.once("exit", resolve));
+    this.#hub.kill("SIGKILL");
+    await ended;
+  }
+
+  /** Resolves when the device beside the hub is connected, with its workspace. */
+  async hands() {
+    this.#owner ??= await this.claim(this.ownerLink, "owner", "web");
+    for (const until = Date.now() + PATIENCE_MS; Date.now() < until; await new Promise((resolve) => setTimeout(resolve, 50))) {
+      const { devices } = await this.call(this.#owner, "GET", "/v1/devices");
+      if (devices.some((device) => device.online && device.workspaces.length > 0)) return;
+    }
+    throw new Error("waited in vain for the hub's own device");
+  }
+
+  async #startModel(script) {
+    this.#model = spawn(join(dirname(program), "scripted-model"), ["--script", script], { stdio: ["ignore", "pipe", "ignore"] });
+    return (await firstLine(this.#model, "the scripted model")).trim();
+  }
+
+  /** A file of the workspace. */
+  file(name) {
+    return readFileSync(join(this.#directory, "workspace", name), "utf8");
   }
 
   async close() {
     for (const client of this.#clients) client.close();
+    this.#model?.kill();
     if (this.#hub.exitCode === null) {
       const ended = new Promise((resolve) => this.#hub.once("exit", resolve));
       this.#hub.kill("SIGINT");
@@ -108,7 +140,15 @@ export class House {
   async client(cookie, { port = this.port, clientType = "web", storage = new MemoryStorage(), tabs } = {}) {
     const sockets = new Set();
     const through = (url) => url.replace(`:${this.port}`, `:${port}`);
-    const client = await BatonClient.start({
+    // Kinds of events that reach the client under names that it doesn't know, as those of a newer hub do.
+    const older = (text) => {
+      const frame = client?.unknown?.size ? JSON.parse(text) : {};
+      if (!client?.unknown?.has(frame.event?.type)) return text;
+      client.renamed += 1;
+      return JSON.stringify({ ...frame, event: { ...frame.event, type: `${frame.event.type}_of_the_future` } });
+    };
+    let client;
+    client = await BatonClient.start({
       clientType,
       capabilities: () => ({ inputs: ["text"], features: [] }),
       base: this.origin,
@@ -117,6 +157,8 @@ export class House {
       fetch: (input, init = {}) => fetch(input, { ...init, headers: { ...init.headers, cookie, origin: this.origin } }),
       openSocket: (url) => {
         const socket = new WebSocket(through(url), { headers: { cookie, host: `127.0.0.1:${this.port}` }, origin: this.origin });
+        const emit = socket.emit.bind(socket);
+        socket.emit = (name, data, ...rest) => emit(name, name === "message" ? Buffer.from(older(String(data))) : data, ...rest);
         // The close that follows an error is what counts.
         socket.on("error", () => undefined);
         sockets.add(socket);
@@ -124,12 +166,23 @@ export class House {
         return socket;
       },
     });
+    client.renamed = 0;
     client.sockets = sockets;
     // Cut without a word, as a lost network does.
     client.cut = () => sockets.forEach((socket) => socket.terminate());
     this.#clients.push(client);
     return client;
   }
+}
+
+/** The first line that a program says, which is that it is ready. */
+function firstLine(child, what) {
+  const lines = createInterface({ input: child.stdout });
+  return new Promise((resolve, reject) => {
+    lines.once("line", resolve);
+    lines.once("close", () => reject(new Error(`${what} ended before it was ready`)));
+    child.once("error", reject);
+  });
 }
 
 /** Resolves once it holds; everything that could make it hold makes the client tell its listeners. */
