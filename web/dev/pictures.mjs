@@ -74,7 +74,7 @@ try {
         if (wide.length > 0) problems.push(`${label}: beyond the right edge: ${[...new Set(wide)].slice(0, 4).join(", ")}`);
         if (!["desk", "zoom"].includes(size)) {
           const little = await page.evaluate(() => [...document.querySelectorAll("button, a[href], summary, input, select, textarea")]
-            .filter((each) => each.checkVisibility() && !each.closest(".rich") && each.getBoundingClientRect().height > 0 && (each.getBoundingClientRect().height < 43.5 || each.getBoundingClientRect().width < 43.5))
+            .filter((each) => each.checkVisibility() && !each.closest(".rich, .diff-text") && each.getBoundingClientRect().height > 0 && (each.getBoundingClientRect().height < 43.5 || each.getBoundingClientRect().width < 43.5))
             .map((each) => `${each.className || each.tagName} ${Math.round(each.getBoundingClientRect().width)}×${Math.round(each.getBoundingClientRect().height)}`));
           if (little.length > 0) problems.push(`${label}: small targets ${[...new Set(little)].join(", ")}`);
         }
@@ -96,6 +96,16 @@ try {
     await page.getByTestId("draft-file").nth(1).waitFor();
     await page.getByTestId("composer").last().fill("Compare these");
   } });
+  await picture("menu", { ...at("done"), sizes: ["phone", "desk"], act: (page) => page.getByTestId("session-menu").click() });
+  await picture("search", { sizes: ["phone", "desk"], act: async (page) => { await page.getByTestId("filter").fill("page"); await page.getByTestId("search-hit").first().waitFor(); } });
+  await picture("diff", { ...at("done"), sizes: ["phone", "tablet", "desk"], act: async (page, size) => {
+    if (size === "phone") await page.locator(".plan-top summary").first().click();
+    await page.getByTestId("show-diff").first().click();
+    await page.getByTestId("diff-file").first().waitFor();
+    await page.locator(".diff-line[data-kind=added] > .line-number").first().click();
+    await page.getByTestId("line-comment-text").first().fill("Is 8px right for the small one too?");
+  } });
+  await picture("away", { ...at("done"), sizes: ["phone", "desk"], act: async (page) => { await page.waitForTimeout(1_200); await page.context().setOffline(true); await page.locator("[data-testid=link-banner]").first().waitFor(); } });
   await picture("help", { sizes: ["desk"], act: (page) => page.getByTestId("keys").click() });
   await picture("done", at("done"));
   await picture("question", at("question"));

@@ -40,11 +40,11 @@ export class Hub {
   link;
   workspace;
 
-  /** `script`: the model's rules, or `null` for a hub without a model. `files`: what lies in the workspace, beside a copy of `template`. */
-  static async start({ script = [], files = {}, template = null, git = false, listen = "127.0.0.1", more = [] } = {}) {
+  /** `script`: the model's rules, or `null` for a hub without a model. `files`: what lies in the workspace, beside a copy of `template`. `workspace`: where that is, if not in a directory of the hub's own. */
+  static async start({ script = [], files = {}, template = null, workspace = null, git = false, listen = "127.0.0.1", more = [] } = {}) {
     const hub = new Hub();
     hub.#directory = mkdtempSync(join(tmpdir(), "baton-console-"));
-    hub.workspace = join(hub.#directory, "orchard");
+    hub.workspace = workspace ?? join(hub.#directory, "orchard");
     mkdirSync(hub.workspace);
     if (template) cpSync(template, hub.workspace, { recursive: true });
     for (const [path, text] of Object.entries(files)) {

@@ -458,6 +458,7 @@ export const en = {
   archived_show: "Show archived sessions",
 
   approval_origins: "After reading",
+  origins_all: "the workspace",
   origins_more: "and {count} more",
   origins_earlier: "what it had read for other tasks",
   facts_origins: "after reading",

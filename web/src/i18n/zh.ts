@@ -460,6 +460,7 @@ export const zh: Words = {
   archived_show: "查看已归档的会话",
 
   approval_origins: "此前读过",
+  origins_all: "整个工作区",
   origins_more: "等另外 {count} 项",
   origins_earlier: "以及为其他任务读过的内容",
   facts_origins: "此前读过",

@@ -12,7 +12,7 @@ export function OriginWords({ origins }: { origins: Origins }) {
       {read.map(({ kind, name }, index) => (
         <Fragment key={index}>
           {index > 0 && ", "}
-          <code data-kind={kind}>{makeVisible(name)}</code>
+          {kind === "path" && name === "." ? t("origins_all") : <code data-kind={kind}>{makeVisible(name)}</code>}
         </Fragment>
       ))}
       {more > 0 && ` ${t("origins_more", { count: more })}`}
