@@ -105,6 +105,12 @@ impl Tls {
         Digest::of_bytes(&self.authority.certificate).0
     }
 
+    /// The fingerprint in four rows of four groups, for eyes that compare: the same wherever it is shown.
+    pub fn fingerprint_rows(&self) -> [String; 4] {
+        let digits = self.fingerprint().to_uppercase();
+        [0, 1, 2, 3].map(|row| [0, 4, 8, 12].map(|group| &digits[row * 16 + group..][..4]).join(" "))
+    }
+
     /// What a device calls the authority in its settings.
     pub fn authority_name(&self) -> &str {
         &self.authority.name

@@ -119,7 +119,8 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
         picture(&trust);
         line(&words);
     }
-    picture(link);
+    // A browser has no use for the fingerprint, and without it the picture is a good deal smaller.
+    picture(link.split('&').next().unwrap_or(link));
     let then = if serving.trust_link().is_some() { "Then open" } else { "Open" };
     line(&format!("{then} this on your phone; it works once, for five minutes:\n\n    {link}\n"));
     if serving.file.public_url == serving.file.url {

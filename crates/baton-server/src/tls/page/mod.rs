@@ -82,7 +82,8 @@ async fn page(State(tls): State<Arc<Tls>>, headers: HeaderMap) -> Response {
     let agent = text(header::USER_AGENT);
     let template = if prefers_chinese(text(header::ACCEPT_LANGUAGE)) { CHINESE } else { ENGLISH };
     let mut html = template
-        .replace("{{fingerprint}}", &grouped(&tls.fingerprint()))
+        .replace("{{rows}}", &tls.fingerprint_rows().join("\n"))
+        .replace("{{fingerprint}}", &tls.fingerprint_rows().join(" "))
         .replace("{{name}}", tls.authority_name())
         // One of the hub's own names; what follows it as a port is looked at here.
         .replace("{{host}}", &text(header::HOST).replace(|sign: char| !sign.is_ascii_alphanumeric() && !".-:[]".contains(sign), ""));
@@ -141,12 +142,6 @@ fn prefers_chinese(accepted: &str) -> bool {
         .collect();
     wanted.sort_by(|(left, _), (right, _)| right.total_cmp(left));
     wanted.first().is_some_and(|(_, chinese)| *chinese)
-}
-
-/// Four digits at a time, for eyes that compare.
-fn grouped(fingerprint: &str) -> String {
-    let digits: Vec<char> = fingerprint.to_uppercase().chars().collect();
-    digits.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
 }
 
 /// Digits in the shape that profiles are named by. The same hub has the same, so that installing it again replaces it.
