@@ -85,6 +85,8 @@ pub(crate) struct Serving {
     pub(crate) data: PathBuf,
     /// How it is reached: what this machine's commands read too.
     pub(crate) file: HubFile,
+    /// The fingerprint as people compare it, where it speaks HTTPS itself.
+    rows: Option<[String; 4]>,
     pub(crate) owner: UserId,
     /// What was found on this machine, where a model was looked for.
     pub(crate) local: Option<Local>,
@@ -122,7 +124,6 @@ impl Serving {
             context_tokens: config.context_tokens(),
             ..HubConfig::new(env!("CARGO_PKG_VERSION"), model)
         };
-            price: config.price()?,
         let hub = Hub::open(store, config).await.map_err(|error| match error {
             HubError::Store(error) => store_failure(&error),
             other => Failure::failed(other.to_string(), "The data is left as it is."),
@@ -133,6 +134,7 @@ impl Serving {
         };
         let hosts = reachable_hosts(args, address);
         let tls = if args.tls { Some(Arc::new(open_tls(&data, args, &hosts)?)) } else { None };
+        let rows = tls.as_ref().map(|tls| tls.fingerprint_rows());
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!(
             "{scheme}://{}",
@@ -171,7 +173,7 @@ impl Serving {
             })
             .await
         });
-        Ok(Self { hub, data, file, owner, local, stop, server })
+        Ok(Self { hub, data, file, rows, owner, local, stop, server })
     }
 
     /// A fresh link that pairs a trusted device of the user's; it works once, for five minutes.
@@ -188,10 +190,9 @@ impl Serving {
 
     /// What a person does once on each device before the console opens there without a warning.
     pub(crate) fn trust_words(&self) -> Option<String> {
-        let fingerprint = self.file.authority.as_ref()?;
-        let grouped = fingerprint.to_uppercase().as_bytes().chunks(4).map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ");
+        let rows = self.rows.as_ref()?.join("\n    ");
         let compared =
-            format!("The hub's certificate authority has this fingerprint (SHA-256); compare it before you trust it:\n\n    {grouped}\n");
+            format!("The hub's certificate authority has this fingerprint (SHA-256); compare it before you trust it:\n\n    {rows}\n");
         Some(match self.trust_link() {
             Some(link) => format!("Open this first, once on each device, to let it trust the hub:\n\n    {link}\n\n{compared}"),
             None => compared,
