@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createHash, X509Certificate } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
@@ -48,6 +48,12 @@ test("over the hub's own HTTPS the console is installable, and opens without the
     return { scope: ready.scope, script: ready.active.scriptURL };
   });
   assert.deepEqual(worker, { scope: `${hub.origin}/`, script: `${hub.origin}/service_worker.js` });
+  await page.getByTestId("pair-start").click();
+  await page.getByTestId("devices").click();
+  // Which of the two it is is the browser's to say: it offers the installation, or has it in its menu.
+  assert.match(await page.getByTestId("install").getAttribute("data-way"), /^(offer|menu)$/);
+  if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, "install.png") });
+
   const devtools = await context.newCDPSession(page);
   const { errors, url } = await devtools.send("Page.getAppManifest");
   assert.equal(url, `${hub.origin}/manifest.webmanifest`);
@@ -115,6 +121,27 @@ test("a newer page is taken at once, replaces what was kept, and is there withou
   } finally {
     await page.close();
     server.close();
+  }
+});
+
+test("without a secure connection the console works without a worker, and says what is missing to install it", { skip }, async (t) => {
+  const own = Object.values(networkInterfaces()).flat().find((each) => each.family === "IPv4" && !each.internal)?.address;
+  if (!own) return t.skip("this machine has no address besides its own");
+  const plain = await Hub.start({ script: null, listen: "0.0.0.0", more: ["--allow-plain-http"] });
+  const page = await context.newPage();
+  const troubles = [];
+  page.on("pageerror", (error) => troubles.push(String(error)));
+  try {
+    await page.goto(plain.link);
+    assert.equal(await page.evaluate(() => isSecureContext || "serviceWorker" in navigator), false, plain.link);
+    await page.getByTestId("pair-start").click();
+    await page.getByTestId("devices").click();
+    assert.equal(await page.getByTestId("install").getAttribute("data-way"), "plain");
+    assert.match(await page.getByTestId("install").innerText(), /baton up --tls/);
+    assert.deepEqual(troubles, []);
+  } finally {
+    await page.close();
+    await plain.stop();
   }
 });
 

@@ -43,7 +43,11 @@ export function startWorker(): void {
   if (!import.meta.env.PROD || !("serviceWorker" in navigator)) return;
   become({ worker: "starting" });
   navigator.serviceWorker.register("/service_worker.js").then(
-    () => navigator.serviceWorker.ready.then(() => become({ worker: "active" })),
+    (registration) => {
+      // Browsers look for a newer one too, but only after a while; without the hub there is none.
+      if (registration.active) registration.update().catch(() => undefined);
+      return navigator.serviceWorker.ready.then(() => become({ worker: "active" }));
+    },
     // Such as with a certificate that this device doesn't trust.
     () => become({ worker: "failed" }),
   );

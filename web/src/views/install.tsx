@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { useWords } from "../context.tsx";
 import { installWords } from "../i18n/install.ts";
 import { Ticks } from "../parts/banners.tsx";
+import "../styles/install.css";
 import { installStanding, onInstallStanding, type Standing } from "../service_worker_start.ts";
 
 type Way = "installed" | "offer" | "plain" | "untrusted" | "iphone" | "mac_safari" | "firefox" | "menu" | "none";
@@ -21,7 +22,7 @@ export function Install() {
         <>
           <p className="quiet">{words.why}</p>
           {way === "offer" ? (
-            <button type="button" className="primary" data-testid="install-now" onClick={() => void standing.offer?.prompt()}>{words.install}</button>
+            <button type="button" data-testid="install-now" onClick={() => void standing.offer?.prompt()}>{words.install}</button>
           ) : (
             <p><Ticks text={words[way]} /></p>
           )}
