@@ -46,9 +46,9 @@ export function Devices({ code, onClose }: { code: string | null; onClose: () =>
           ))}
         </ul>}
         {!approving && <Rules />}
-        {!approving && <Install />}
         {own?.trust === "trusted" && <ApproveDevice scanned={code} open={approving} setOpen={setApproving} />}
         {own && own.trust !== "trusted" && approving && <p className="quiet">{t("approve_device_trusted_only")}</p>}
+        {!approving && <Install />}
       </div>
     </dialog>
   );
