@@ -24,6 +24,7 @@ import {
   type Reply,
   type SessionId,
   type SessionSummary,
+  type UserId,
 } from "./types.ts";
 
 export interface ClientOptions {
@@ -61,6 +62,10 @@ const REFRESH_AGAIN_MS = 1_500;
 /** What changes is written down for a time without the hub once it has been still for so long. */
 const KEEP_MS = 800;
 
+/** Whose things are stored here, and whether this browser was paired before. */
+const OWNER = "owner";
+const LEFT = "left";
+
 export class BatonClient {
   readonly hub: Hub;
   readonly outbox: Outbox;
@@ -84,6 +89,8 @@ export class BatonClient {
   revision = 0;
   /** Whether this device has been paired and keeps what it last knew, so that it can be shown without the hub. */
   remembers = false;
+  /** This browser was paired once and isn't any longer, by a revocation or a sign-out in another tab. */
+  revoked = false;
   #options: ClientOptions;
   #storage: Storage;
   #link: Connection;
@@ -91,7 +98,7 @@ export class BatonClient {
   #followed = new Map<SessionId, number>();
   #resubscribing = new Set<SessionId>();
   #listeners = new Set<() => void>();
-  /** Sessions that the latest hello named; the others are subscribed to once the hub has welcomed us. */
+  /** Sessions that the hub was asked for on this link and has said nothing of yet; those that its hello didn't name are asked for once it has welcomed us. */
   #resumed = new Set<SessionId>();
   #announced = false;
   #offerTimers = new Map<HandoffId, ReturnType<typeof setTimeout>>();
@@ -100,6 +107,14 @@ export class BatonClient {
   #listing: Promise<void> | null = null;
   #listAgain = false;
   #kept: Kept;
+  /** The user whose things are here; another one's never stand beside them. */
+  #user: UserId | null = null;
+  /** Grows when all of it goes, so that an answer that was asked for before isn't taken in after it. */
+  #life = 0;
+  /** The list is what was stored, not what this page has loaded. */
+  #recalled = false;
+  /** A new link: of the older sessions that were loaded, one may have gone meanwhile. */
+  #doubtful = false;
   /** When the hub was last heard, as time in milliseconds. */
   #heard = 0;
   #keepTimers = new Map<SessionId | "list", ReturnType<typeof setTimeout>>();
@@ -157,12 +172,14 @@ export class BatonClient {
       this.info = await this.hub.info();
       this.#heard = Date.now();
       this.#kept.open();
+      if (this.revoked) await this.#storage.remove(LEFT);
+      this.revoked = false;
       await this.refreshDevices();
       return true;
     } catch (error) {
       if (error instanceof HubError && error.code === "unauthenticated") {
-        // Revoked while it was away: what it kept is no longer its own.
-        if (this.remembers) await this.purge();
+        // Revoked while it was away: whatever it kept, a list or only a draft, is no longer its own.
+        await this.#leave(this.revoked || this.remembers || this.#user !== null);
         return false;
       }
       throw error;
@@ -222,11 +239,12 @@ export class BatonClient {
   }
 
   /** Asks for something. It is written down first, goes out once there is a link, and counts once. */
-  async ask(intent: Intent, sessionId?: SessionId): Promise<{ operationId: string; settled: Promise<Reply | null> }> {
+  async ask(intent: Intent, sessionId?: SessionId, confirmed = false): Promise<{ operationId: string; settled: Promise<Reply | null> }> {
     const epoch = sessionId === undefined ? undefined : this.epochOf(sessionId);
     return this.outbox.add(intent, {
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(epoch === undefined ? {} : { epoch }),
+      ...(confirmed ? { confirmed } : {}),
     });
   }
 
@@ -287,20 +305,34 @@ export class BatonClient {
     do {
       this.#listAgain = false;
       await this.#quietly(async () => {
+        const life = this.#life;
         const page = await this.hub.sessions();
+        let listed: readonly SessionSummary[] = page.sessions;
+        let next = page.next ?? null;
+        // What was stored gives way to the hub's word. What was loaded further back is read once more after each new link.
+        const oldest = this.#recalled || !this.#doubtful ? undefined : this.sessions?.at(-1)?.updated_at;
+        while (next !== null && oldest !== undefined && (listed.at(-1)?.updated_at ?? "") > oldest) {
+          const more = await this.hub.sessions(next);
+          listed = merged(listed, more.sessions);
+          next = more.next ?? null;
+        }
+        if (life !== this.#life) return;
         this.waitingTotal = page.waiting_total ?? null;
-        // The page is the hub's word on all that is as new as its end: what isn't in it is gone from the list. Older ones stay.
-        const end = page.next ? page.sessions.at(-1)?.updated_at : undefined;
-        const older = end === undefined ? [] : (this.sessions ?? []).filter((one) => one.updated_at < end);
-        this.sessions = merged(page.sessions, older);
-        if (older.length === 0) this.sessionsBefore = page.next ?? null;
+        // The hub's word counts on all that is as new as its end: what isn't in it is gone from the list. Older ones stay.
+        const end = next === null || this.#recalled ? undefined : listed.at(-1)?.updated_at;
+        const older = end === undefined ? [] : (this.sessions ?? []).filter((one) => one.updated_at <= end && !listed.some((each) => each.session_id === one.session_id) && !this.#states.get(one.session_id)?.session?.archived);
+        this.sessions = merged(listed, older);
+        if (older.length === 0) this.sessionsBefore = next;
+        this.#recalled = this.#doubtful = false;
       }, this.#refreshSessions);
     } while (this.#listAgain);
   }
 
   async loadMoreSessions(): Promise<void> {
     if (this.sessionsBefore === null) return;
+    const life = this.#life;
     const page = await this.hub.sessions(this.sessionsBefore);
+    if (life !== this.#life) return;
     this.sessions = merged(this.sessions ?? [], page.sessions);
     this.sessionsBefore = page.next ?? null;
     this.#changed();
@@ -347,6 +379,51 @@ export class BatonClient {
 
   /** Everything that this device keeps of the user's, gone: after a revocation, or on the user's word. */
   async purge(): Promise<void> {
+    this.#forgetAll();
+    await this.#storage.clear();
+    this.#changed();
+  }
+
+  /**
+   * Forgets what is stored only so that it is there at once or without the hub: lists and views. Drafts, what waits to be sent, and the
+   * pairing stay. Nothing is stored again until the hub has been asked anew, which is the caller's to do.
+   */
+  async forgetKept(): Promise<void> {
+    this.#kept.close();
+    for (const timer of this.#keepTimers.values()) clearTimeout(timer);
+    this.#keepTimers.clear();
+    this.remembers = false;
+    await this.#kept.clear();
+  }
+
+  /** The hub doesn't know this browser, or no longer. */
+  async #leave(was: boolean): Promise<void> {
+    this.revoked = was;
+    await this.purge();
+    if (was) await this.#storage.put(LEFT, true);
+  }
+
+  /** This browser is another user's now: nothing of the one before stays, and what the new one has stored in another tab is theirs. */
+  async #becomeOf(user: UserId): Promise<void> {
+    this.#forgetAll();
+    this.#user = user;
+    const owner = (await this.#storage.entries(OWNER)).find(([key]) => key === OWNER)?.[1];
+    if (owner === user) {
+      await this.#kept.clear();
+    } else {
+      await this.#storage.clear();
+      await this.#storage.put(OWNER, user);
+    }
+    this.#kept.open();
+    await Promise.all([this.outbox.load(), this.drafts.load()]);
+    this.#changed();
+  }
+
+  #forgetAll(): void {
+    this.#life += 1;
+    this.#user = null;
+    this.#recalled = false;
+    this.#resumed.clear();
     this.#kept.close();
     for (const timer of this.#keepTimers.values()) clearTimeout(timer);
     this.#keepTimers.clear();
@@ -364,15 +441,13 @@ export class BatonClient {
     this.waitingTotal = null;
     this.devices = null;
     this.invitations = null;
-    await this.#storage.clear();
-    this.#changed();
   }
 
   #hello(): ClientFrame {
     const cursors: Record<string, number> = {};
     for (const id of this.#followed.keys()) {
       const state = this.#states.get(id);
-      if (state?.loaded) cursors[id] = state.cursor;
+      if (state && this.#goesOn(state)) cursors[id] = state.cursor;
     }
     this.#resumed = new Set(Object.keys(cursors));
     return {
@@ -396,10 +471,18 @@ export class BatonClient {
 
   #subscribeTo(sessionId: SessionId): void {
     const state = this.state(sessionId);
+    const goesOn = this.#goesOn(state);
     state.trouble = null;
     // An answer under way comes whole with the subscription.
     state.overlay.clear();
-    this.#link.send({ type: "subscribe", session_id: sessionId, ...(state.loaded ? { after: state.cursor } : {}) });
+    // What stands there goes with the view that comes for it, which counts even where nothing has changed.
+    if (state.loaded && !goesOn) state.reset();
+    if (this.#link.send({ type: "subscribe", session_id: sessionId, ...(goesOn ? { after: state.cursor } : {}) })) this.#resumed.add(sessionId);
+  }
+
+  /** Whether what came after its cursor is enough: not where another version of the hub has folded it, nor where it was refused. */
+  #goesOn(state: SessionState): boolean {
+    return state.loaded && !state.trouble && state.hub !== null && state.hub === this.info?.version;
   }
 
   /** Something is missing: what came after the cursor is asked for once, and what arrives before it is left alone. */
@@ -413,10 +496,16 @@ export class BatonClient {
     this.#heard = Date.now();
     switch (frame.type) {
       case "welcome":
-        // What came after their cursors follows at once.
-        for (const id of this.#resumed) this.state(id).keptAt = null;
+        if (this.#user !== null && this.#user !== frame.user_id) void this.#becomeOf(frame.user_id).catch(() => undefined);
+        else if (this.#user === null) void this.#storage.put(OWNER, (this.#user = frame.user_id)).catch(() => undefined);
+        this.#doubtful = true;
         this.welcome = frame;
         this.info = frame.hub;
+        // What came after their cursors follows at once, or the view once more where another version of the hub has made it.
+        for (const id of [...this.#resumed]) {
+          if (this.#goesOn(this.state(id))) this.state(id).keptAt = null;
+          else this.#resumed.delete(id);
+        }
         this.#resubscribing.clear();
         for (const id of this.#followed.keys()) if (!this.#resumed.has(id)) this.#subscribeTo(id);
         this.#flush();
@@ -426,7 +515,9 @@ export class BatonClient {
         break;
       case "view":
         this.#resubscribing.delete(frame.session_id);
+        this.#resumed.delete(frame.session_id);
         this.state(frame.session_id).applyView(frame);
+        this.state(frame.session_id).hub = this.info?.version ?? null;
         this.#keepSoon(frame.session_id);
         break;
       case "reset":
@@ -436,6 +527,7 @@ export class BatonClient {
         const result = this.state(frame.session_id).applyChange(frame);
         if (result === "gap") this.#resubscribe(frame.session_id);
         if (result === "applied") this.#resubscribing.delete(frame.session_id);
+        if (result === "applied") this.#resumed.delete(frame.session_id);
         if (result === "applied") this.#settleOffers(frame.session_id);
         if (result === "applied") this.#keepSoon(frame.session_id);
         break;
@@ -462,9 +554,12 @@ export class BatonClient {
         break;
       case "error": {
         const state = frame.session_id == null ? undefined : this.#states.get(frame.session_id);
-        // A session that never came can't be shown: that is said where it would stand.
-        if (state && (!state.loaded || state.keptAt !== null)) {
+        // A session that never came, or that the hub no longer goes on with, can't be shown: that is said where it would stand.
+        if (state && (!state.loaded || state.keptAt !== null || this.#resumed.has(state.id))) {
           state.trouble = frame.error;
+          this.#resumed.delete(state.id);
+          clearTimeout(this.#keepTimers.get(state.id));
+          this.#keepTimers.delete(state.id);
           void this.#kept.forget(state.id).catch(() => undefined);
         }
         else this.trouble = HubError.of(frame.error);
@@ -522,7 +617,7 @@ export class BatonClient {
     this.connection = state;
     if (state !== "live") this.outbox.connectionLost();
     if (state !== "live" && state !== "signed_out") this.#keepNow();
-    if (state === "signed_out") void this.purge();
+    if (state === "signed_out") void this.#leave(true).catch(() => undefined);
     this.#changed();
   }
 
@@ -538,8 +633,13 @@ export class BatonClient {
 
   /** What this device last knew, until the hub says how it is. */
   async #remember(): Promise<void> {
+    const marks = [...(await this.#storage.entries(OWNER).catch(() => [])), ...(await this.#storage.entries(LEFT).catch(() => []))];
+    const owner = marks.find(([key]) => key === OWNER)?.[1];
+    this.#user = typeof owner === "string" ? owner : null;
+    this.revoked = marks.some(([key, value]) => key === LEFT && value === true);
     const list = await this.#kept.load().catch(() => null);
     if (!list) return;
+    this.#recalled = true;
     this.sessions = list.sessions;
     this.sessionsBefore = list.before;
     this.devices = list.devices;
@@ -575,7 +675,7 @@ export class BatonClient {
       return;
     }
     const state = this.#states.get(what);
-    if (state?.loaded && state.keptAt === null) void this.#kept.keepView(what, (most) => state.kept(most, at)).catch(() => undefined);
+    if (state?.loaded && state.keptAt === null && !state.trouble) void this.#kept.keepView(what, (most) => state.kept(most, at)).catch(() => undefined);
   }
 
   async #quietly(work: () => Promise<void>, again: () => Promise<void>): Promise<void> {

@@ -19,10 +19,13 @@ export interface KeptView {
   seq: number;
   entities: EntityView[];
   historyBefore: number | null;
+  /** The version of the hub that folded it; another one may show the same events otherwise. */
+  hub: string | null;
 }
 
 /** What another version of this program has stored may have another shape: then it is as if nothing were there. */
 const FORM = 1;
+const ROOT = "kept/";
 const LIST = "kept/list";
 const VIEW = "kept/view/";
 const AT = "kept/at/";
@@ -74,6 +77,12 @@ export class Kept {
     if (!this.#times.delete(sessionId)) return;
     await this.#storage.remove(AT + sessionId);
     await this.#storage.remove(VIEW + sessionId);
+  }
+
+  /** All of it, gone from the store too. */
+  async clear(): Promise<void> {
+    this.#times.clear();
+    for (const [key] of await this.#storage.entries(ROOT)) await this.#storage.remove(key);
   }
 
   /** Nothing is written from now on; what is stored is the caller's to clear. */

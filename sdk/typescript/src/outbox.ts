@@ -81,7 +81,7 @@ export class Outbox {
    */
   async add(
     intent: Intent,
-    about: { sessionId?: SessionId; epoch?: number; baseVersion?: number } = {},
+    about: { sessionId?: SessionId; epoch?: number; baseVersion?: number; confirmed?: boolean } = {},
   ): Promise<{ operationId: string; settled: Promise<Reply | null> }> {
     const operationId = uuidv7();
     const operation = {
@@ -89,7 +89,8 @@ export class Outbox {
       operation_id: operationId,
       ...(about.sessionId === undefined ? {} : { session_id: about.sessionId }),
       ...intent,
-      confirmed: false,
+      // The user has said yes to a question that came before it was asked of the hub.
+      confirmed: about.confirmed ?? false,
       sent_at: new Date().toISOString(),
       ...(needsEpoch(intent.intent) && about.epoch !== undefined ? { epoch: about.epoch } : {}),
       ...(about.baseVersion === undefined ? {} : { base_version: about.baseVersion }),

@@ -38,6 +38,8 @@ export class SessionState {
   loaded = false;
   /** When the hub last said what is here, while it comes from this device's own store; `null` once the hub has said it itself. */
   keptAt: string | null = null;
+  /** The version of the hub that has said what is here. */
+  hub: string | null = null;
   /** Why the hub can't show this session; `null` while it can. */
   trouble: ErrorBody | null = null;
   readonly overlay = new Overlay();
@@ -173,6 +175,7 @@ export class SessionState {
       seq: this.cursor,
       entities: [...this.#entities.values()].flatMap((kind) => [...kind.values()]).filter((entity) => !gone.has(entity)),
       historyBefore: newest === 0 ? this.historyBefore : Math.max(newest + 1, this.historyBefore ?? 0),
+      hub: this.hub,
     };
   }
 
@@ -184,6 +187,7 @@ export class SessionState {
     this.historyBefore = kept.historyBefore;
     this.loaded = true;
     this.keptAt = kept.at;
+    this.hub = kept.hub ?? null;
     this.changes += 1;
     this.revision += 1;
   }

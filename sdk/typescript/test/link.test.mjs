@@ -135,8 +135,11 @@ describe("the link", { concurrency: true }, () => {
   test("a storage that breaks keeps nobody from speaking, and says that it keeps nothing", { skip }, async () => {
     const { GuardedStorage } = await import("../dist/src/index.js");
     const broken = { durable: true, entries: async () => [], put: async () => { throw new Error("quota"); }, remove: async () => { throw new Error("quota"); }, clear: async () => undefined };
-    const client = await live({ storage: new GuardedStorage(broken), tabs: ALONE });
+    const client = await house.client(cookie, { storage: new GuardedStorage(broken), tabs: ALONE });
     assert.equal(client.durable, true);
+    assert.equal(await client.paired(), true);
+    client.connect();
+    await until(client, () => client.connection === "live", "a connection");
     const made = await (await client.ask({ intent: "new_session", payload: { title: "Spoken" } })).settled;
     assert.equal(made.error ?? null, null);
     assert.equal(client.durable, false);

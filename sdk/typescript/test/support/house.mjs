@@ -73,6 +73,11 @@ export class House {
     return (await firstLine(this.#model, "the scripted model")).trim();
   }
 
+  /** Where the hub keeps its data. */
+  get data() {
+    return join(this.#directory, "data");
+  }
+
   /** A file of the workspace. */
   file(name) {
     return readFileSync(join(this.#directory, "workspace", name), "utf8");
