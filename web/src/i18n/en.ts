@@ -463,6 +463,17 @@ export const en = {
   origins_earlier: "what it had read for other tasks",
   facts_origins: "after reading",
 
+  reset_context: "Let the agent begin afresh",
+  reset_context_sure: "On all your devices the agent no longer sees what was said and done here so far. You still do. Tasks, facts and notes stay.",
+  reset_context_yes: "Begin afresh",
+  reset_context_done: "The agent begins afresh.",
+  reset_context_line: "The agent doesn’t see what stands above.",
+  intent_reset_context: "Begin afresh",
+  intent_undo_reset: "Take back the new beginning",
+  forget_kept: "Clear what this device keeps",
+  forget_kept_text: "Sessions that are kept here for times without the hub. The hub loses nothing; drafts stay.",
+  forget_kept_done: "This device keeps nothing of them now.",
+
   error_generic: "That didn't work",
 } as const;
 

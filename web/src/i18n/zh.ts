@@ -465,5 +465,16 @@ export const zh: Words = {
   origins_earlier: "以及为其他任务读过的内容",
   facts_origins: "此前读过",
 
+  reset_context: "让智能体重新开始",
+  reset_context_sure: "在你的所有设备上，智能体将不再看到此前的对话与操作；你仍能看到。任务、事实和备注会保留。",
+  reset_context_yes: "重新开始",
+  reset_context_done: "智能体已重新开始。",
+  reset_context_line: "智能体看不到以上内容。",
+  intent_reset_context: "重新开始",
+  intent_undo_reset: "撤销重新开始",
+  forget_kept: "清除本设备保存的内容",
+  forget_kept_text: "为没有中枢时而保存在这里的会话。中枢不会丢失任何内容；草稿会保留。",
+  forget_kept_done: "本设备已不再保存它们。",
+
   error_generic: "未能完成",
 };

@@ -13,21 +13,23 @@ export function SessionMenu({ session }: { session: SessionEntity }) {
   const { t } = useWords();
   const [open, setOpen] = useState(false);
   const [renames, setRenames] = useState(false);
+  const [resets, setResets] = useState(false);
   const [title, setTitle] = useState("");
   const box = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
 
   useEffect(() => {
     if (!open) return;
-    box.current?.querySelector<HTMLElement>("[role=menuitem], input")?.focus();
+    box.current?.querySelector<HTMLElement>("[role=menuitem], input, .card-actions button")?.focus();
     const outside = (event: PointerEvent) => !box.current?.contains(event.target as Node) && close();
     addEventListener("pointerdown", outside);
     return () => removeEventListener("pointerdown", outside);
-  }, [open, renames]);
+  }, [open, renames, resets]);
 
   function close() {
     setOpen(false);
     setRenames(false);
+    setResets(false);
   }
   function shut() {
     close();
@@ -46,6 +48,14 @@ export function SessionMenu({ session }: { session: SessionEntity }) {
       action: { words: t("undo_short"), run: () => void client.ask({ intent: "archive", payload: { archived: !archived } }, session.id) },
     });
     if (archived) location.hash = toHome;
+  };
+  // Only whoever holds the session may, and not while the agent works.
+  const own = client.welcome?.device_id;
+  const mayReset = own !== undefined && session.holder === own && session.activity === "idle";
+  const reset = () => {
+    void client.ask({ intent: "reset_context", payload: {} }, session.id, true);
+    shut();
+    showToast({ words: t("reset_context_done"), action: { words: t("undo_short"), run: () => void client.ask({ intent: "undo_reset", payload: {} }, session.id) } });
   };
   const rename = (event: FormEvent) => {
     event.preventDefault();
@@ -81,11 +91,21 @@ export function SessionMenu({ session }: { session: SessionEntity }) {
       <button ref={button} type="button" className="icon-button" data-testid="session-menu" aria-label={t("session_menu")} title={t("session_menu")} aria-haspopup="menu" aria-expanded={open} onClick={() => (open ? close() : setOpen(true))}>
         <Icon name="dots" />
       </button>
-      {open && !renames && (
+      {open && !renames && !resets && (
         <div className="menu" role="menu" aria-label={t("session_menu")}>
           <button type="button" role="menuitem" data-testid="rename" onClick={() => { setTitle(session.title); setRenames(true); }}><Icon name="pen" /> {t("rename")}</button>
           <button type="button" role="menuitem" data-testid="pin" onClick={pin}><Icon name="pin" /> {t(session.pinned ? "unpin" : "pin")}</button>
+          {mayReset && <button type="button" role="menuitem" data-testid="reset-context" onClick={() => setResets(true)}><Icon name="afresh" /> {t("reset_context")}</button>}
           <button type="button" role="menuitem" data-testid="archive" onClick={archive}><Icon name="archive" /> {t(session.archived ? "unarchive" : "archive")}</button>
+        </div>
+      )}
+      {open && resets && (
+        <div className="menu rename-form">
+          <p>{t("reset_context_sure")}</p>
+          <div className="card-actions">
+            <button type="button" className="danger" data-testid="reset-yes" onClick={reset}>{t("reset_context_yes")}</button>
+            <button type="button" onClick={shut}>{t("cancel")}</button>
+          </div>
         </div>
       )}
       {open && renames && (

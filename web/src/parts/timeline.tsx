@@ -24,6 +24,7 @@ type Item =
   | { kind: "call"; at: number; key: string; it: CallEntity }
   | { kind: "question"; at: number; key: string; it: QuestionEntity }
   | { kind: "turn"; at: number; key: string; it: TurnEntity }
+  | { kind: "afresh"; at: number; key: string; it: null }
   | { kind: "unfamiliar"; at: number; key: string; it: Unfamiliar };
 
 function items(state: SessionState): Item[] {
@@ -34,6 +35,8 @@ function items(state: SessionState): Item[] {
   for (const it of state.all("question")) if (!state.get("call", it.call_id)) found.push({ kind: "question", at: it.created_seq, key: it.id, it });
   // The end of a turn that did not go well is where the last event that touched it is.
   for (const it of state.all("turn")) if (it.state === "failed" || it.state === "interrupted") found.push({ kind: "turn", at: it.version, key: it.id, it });
+  const from = state.session?.context_from;
+  if (from != null) found.push({ kind: "afresh", at: from, key: "afresh", it: null });
   for (const it of state.unfamiliar) found.push({ kind: "unfamiliar", at: it.seq, key: `${it.seq}-${it.name}`, it });
   return found.sort((a, b) => a.at - b.at);
 }
@@ -380,6 +383,8 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
             {said(item.it) ? t(`turn_${item.it.state}_said` as Key) : t(`turn_${item.it.state}` as Key, { reason: makeVisible(item.it.reason ?? "") })}
           </p>
         );
+      case "afresh":
+        return <p key={item.key} className="turn-end" data-testid="afresh">{t("reset_context_line")}</p>;
       case "unfamiliar":
         return <p key={item.key} className="turn-end" data-testid="unfamiliar">{t("unfamiliar", { name: makeVisible(item.it.name) })}</p>;
     }

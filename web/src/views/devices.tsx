@@ -3,6 +3,7 @@ import { HubError, makeVisible, type DeviceView, type Invitation, type PairingPr
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import { asOf } from "../format.ts";
+import { showToast } from "../toast.ts";
 import type { Key } from "../i18n/index.ts";
 import { AllAsking, AsksByLink } from "../parts/asking.tsx";
 import { Icon } from "../parts/icons.tsx";
@@ -160,6 +161,12 @@ function Edit({ device, onDone, onError }: { device: DeviceView; onDone: () => v
             {TRUSTS.map((level) => <option key={level} value={level}>{t(`trust_${level}`)}</option>)}
           </select>
         </label>
+      )}
+      {device.own && (
+        <>
+          <button type="button" data-testid="forget-kept" onClick={() => void client.forgetKept().then(() => client.paired()).catch(() => undefined).then(() => { showToast({ words: t("forget_kept_done") }); onDone(); })}>{t("forget_kept")}</button>
+          <p className="quiet small">{t("forget_kept_text")}</p>
+        </>
       )}
       <button type="button" className="leave" data-testid={device.own ? "sign-out" : "revoke"} onClick={() => setAsks("leave")}>
         {t(device.own ? "sign_out" : "device_revoke")}
