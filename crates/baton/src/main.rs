@@ -11,11 +11,13 @@ mod files;
 mod interrupt;
 mod local;
 mod output;
+mod pager;
 mod pick;
 mod profile;
 mod progress;
 mod sample;
 mod supervise;
+mod words;
 
 use crate::args::{Args, Command};
 use crate::failure::Failure;

@@ -14,9 +14,13 @@ use baton_proto::{ErrorBody, ErrorCode, FoundPaths, SessionId, make_visible};
 use futures::stream::unfold;
 use serde::Deserialize;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// A file is handed over in pieces of this size.
 const SENT_BYTES: usize = 64 * 1024;
+
+/// A device that sends a file more slowly holds a place that others wait for.
+const FETCHED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Also of what a browser shows by itself, nothing runs and nothing is fetched.
 const POLICY: HeaderValue =
@@ -42,10 +46,14 @@ pub(crate) async fn file(
     Parameters(Named { path }): Parameters<Named>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let place = std::sync::Arc::clone(&app.blobs)
+    app.hub.may_look_into(who, id).await?;
+    let place = std::sync::Arc::clone(&app.files)
         .try_acquire_owned()
         .map_err(|_| ErrorBody::new(ErrorCode::RateLimited, "Too many files are being fetched at the moment.", "Try again in a moment."))?;
-    let shown = app.hub.file(who, id, &path).await?;
+    let shown = tokio::time::timeout(FETCHED_WITHIN, app.hub.file(who, id, &path)).await.map_err(|_| {
+        let message = format!("The device didn't send the file within {} s.", FETCHED_WITHIN.as_secs());
+        ErrorBody::new(ErrorCode::DeviceOffline, message, "Look whether it is well, then try again.")
+    })??;
     let entity_tag = format!("\"{}\"", shown.digest);
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|tags| tags.as_bytes() == entity_tag.as_bytes());
     let kind = Kind::of(&shown.bytes);
@@ -159,7 +167,7 @@ mod tests {
     fn a_name_can_break_out_of_no_header() {
         assert_eq!(
             disposition(Kind::Bytes, "a/b\"\r\nx: 文.bin"),
-            "attachment; filename=\"b____x_ _.bin\"; filename*=UTF-8''b%22%E2%9F%A8U%2B000D%E2%9F%A9%0Ax%3A%20%E6%96%87.bin"
+            "attachment; filename=\"b__U_000D__x_ _.bin\"; filename*=UTF-8''b%22%E2%9F%A8U%2B000D%E2%9F%A9%0Ax%3A%20%E6%96%87.bin"
         );
         assert_eq!(disposition(Kind::Text, "src/main.rs"), "inline; filename=\"main.rs\"; filename*=UTF-8''main.rs");
     }

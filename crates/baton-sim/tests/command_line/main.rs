@@ -7,8 +7,10 @@ mod attachments;
 mod backup;
 mod chat;
 mod contract;
+mod diffs;
 mod export_import;
 mod long_text;
+mod newcomer;
 mod rules;
 #[path = "../support/mod.rs"]
 mod support;

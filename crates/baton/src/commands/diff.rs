@@ -1,8 +1,9 @@
 use crate::args::OfWork;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{pick, profile};
-use baton_proto::{FileDiff, FileStatus, RecordedChanges};
+use crate::{pager, pick, profile};
+use crate::words::counted;
+use baton_proto::{CallId, FileDiff, FileStatus, RecordedChanges, SessionView, TaskId};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -16,22 +17,38 @@ pub(crate) async fn run(args: OfWork, profile: Option<&str>, out: &Output) -> Re
         None if args.step.is_some() => pick::tasks(&http.session(session).await?).last().copied(),
         None => None,
     };
-    let diff = http.diff(session, task, args.step.as_deref(), None).await?;
+    // What nobody named is the newest recorded change, as `baton undo` takes it back: of a task, or of a slash command.
+    let (task, call) = match (task, args.step.is_none()) {
+        (None, true) => newest(&http.session(session).await?),
+        (task, _) => (task, None),
+    };
+    let diff = http.diff(session, task, args.step.as_deref(), call).await?;
     let mut value = serde_json::to_value(&diff).unwrap_or_default();
     value["event"] = json!("diff");
     let plain = words(&diff.changes);
-    if out.is_json() || !colours_are_wanted() {
+    if out.is_json() || !std::io::stdout().is_terminal() {
         out.say(&value, plain.trim_end());
-    } else {
-        // What it is made of has been made visible before the colours were added.
-        crate::output::line(coloured(&baton_proto::make_visible(&plain)).trim_end());
+        return Ok(0);
     }
+    // What it is made of has been made visible before the colours were added.
+    let visible = baton_proto::make_visible(&plain);
+    let shown = if colours_are_wanted() { coloured(&visible) } else { visible };
+    pager::show(shown.trim_end());
     Ok(0)
+}
+
+/// The task or the call that made the newest recorded change. Without a task the hub knows what is meant by itself.
+fn newest(view: &SessionView) -> (Option<TaskId>, Option<CallId>) {
+    match pick::newest_change(view) {
+        Some(call) if call.task_id.is_some() => (call.task_id, None),
+        Some(call) if !pick::tasks(view).is_empty() => (None, Some(call.id)),
+        _ => (None, None),
+    }
 }
 
 /// Colours are for terminals whose users haven't declined them (no-color.org).
 fn colours_are_wanted() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn words(diff: &RecordedChanges) -> String {
@@ -55,7 +72,7 @@ fn words(diff: &RecordedChanges) -> String {
         let _ = writeln!(text, "{what}");
     }
     if !diff.undone.is_empty() {
-        let _ = writeln!(text, "[the changes of {} calls were taken back]", diff.undone.len());
+        let _ = writeln!(text, "[the changes of {} were taken back]", counted(diff.undone.len(), "call", "calls"));
     }
     if !diff.not_recorded.is_empty() {
         let _ = writeln!(text, "Not recorded, so neither shown nor undone:");
