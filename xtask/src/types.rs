@@ -66,6 +66,7 @@ fn register(generator: &mut SchemaGenerator) {
         SessionList,
         SearchResults,
         SessionFilter,
+        UsageReport,
         History,
         Snapshot,
         HubInfo,

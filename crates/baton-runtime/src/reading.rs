@@ -7,8 +7,7 @@ use crate::hub::{Hub, Shared};
 use baton_core::entities;
 use baton_core::snapshot::snapshot;
 use baton_proto::{
-    Brief, Change, EntityView, ErrorBody, ErrorCode, Event, History, SessionEvent, SessionId, SessionView,
-    Snapshot, UserId,
+    Brief, Change, EntityView, ErrorBody, ErrorCode, Event, History, SessionEvent, SessionId, SessionView, Snapshot, UserId,
 };
 use baton_store::{StoredEvent, StreamId, StreamKind};
 use std::collections::BTreeSet;

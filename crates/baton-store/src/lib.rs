@@ -19,10 +19,10 @@ pub use bare::{BareFigures, BareStep, ScanFigures, bare_baseline, scan_baseline}
 pub use error::{Decision, StoreError};
 pub use sqlite::{BackupFigures, SqliteStore, StoreFigures, back_up};
 pub use store::Store;
-pub use words::is_unparted;
 pub use stream::{
     Append, Appended, EventRow, FoundText, FoundTexts, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind,
 };
+pub use words::is_unparted;
 
 /// Sizes that the store accepts, in bytes. The runtime keeps well below them; they bound memory and the time that one
 /// write keeps the others waiting.

@@ -2494,6 +2494,21 @@ export interface PlanStep {
   title: string;
 }
 /**
+ * What a million tokens cost.
+ */
+export interface Price {
+  /**
+   * Of those that the provider had kept from an earlier request.
+   */
+  cached_input: number;
+  /**
+   * As it is written, such as `USD` or `¥`.
+   */
+  currency: string;
+  input: number;
+  output: number;
+}
+/**
  * RFC 9457 problem details.
  */
 export interface Problem {
@@ -2698,6 +2713,24 @@ export interface TaskProgress {
   line: string;
   percent: number;
   remaining_steps: StepView[];
+}
+/**
+ * `GET /v1/usage`: tokens by day over all sessions, the newest last, beside the budgets that hold.
+ */
+export interface UsageReport {
+  /**
+   * Tokens of one day after which work pauses until the user confirms it.
+   */
+  day_budget?: number | null;
+  days: DayUsage[];
+  /**
+   * The price at which `cost` of the days is reckoned, where one is configured.
+   */
+  price?: Price | null;
+  /**
+   * Tokens after which a task pauses; resuming gives it as many again.
+   */
+  task_budget?: number | null;
 }
 /**
  * `GET /v1/sessions/{id}/diff`: what the agent changed in the workspace, in one task, step or call (E7).

@@ -10,7 +10,7 @@ pub(crate) use turn::repeat_key;
 
 use crate::machine::{Fact, Holder, Note, Transfer};
 use crate::session::Session;
-use baton_proto::{ApprovalState, Event, FactScope, SessionEvent, Timestamp};
+use baton_proto::{ApprovalState, Baseline, Event, FactScope, SessionEvent, Timestamp};
 
 /// Valid facts that are kept.
 const KEPT_FACTS: usize = 200;
@@ -27,11 +27,7 @@ impl Session {
     /// Brings the state one event further. It can't fail: what may happen was decided before the event was written.
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
-        // Where a session stands in a list is no news of its work.
-        if !matches!(
-            event.body,
-            SessionEvent::SessionRenamed { .. } | SessionEvent::SessionPinned { .. } | SessionEvent::SessionArchived { .. }
-        ) {
+        if !is_of_the_list(&event.body) {
             self.updated_at = event.at;
         }
         // Being taken up is the last event of its commit; whatever happens after it shows that the hub lived on.
@@ -74,19 +70,7 @@ impl Session {
                 self.attachments.drain(..old);
             }
             SessionEvent::ConflictRefused { .. } | SessionEvent::Recovered { .. } | SessionEvent::DriverReleased { .. } => {}
-            SessionEvent::WorkspaceSeen { baseline, changed } => {
-                if let Some(workspace) = &mut self.workspace {
-                    workspace.baseline.clone_from(baseline);
-                }
-                self.workspace_version = seq;
-                if let Some(changed) = changed {
-                    self.workspace_news = joined(self.workspace_news.take(), Some(changed.clone()));
-                    for approval in self.approvals.values_mut().filter(|approval| approval.state == ApprovalState::Open) {
-                        approval.workspace_changed = true;
-                        approval.version = seq;
-                    }
-                }
-            }
+            SessionEvent::WorkspaceSeen { baseline, changed } => self.see_workspace(baseline, changed.as_deref()),
             SessionEvent::FactRecorded { fact_id, key, value, scope, task_id, source, confidence, origins } => {
                 self.close_facts(|fact| {
                     fact.key == *key && fact.scope == *scope && (*scope == FactScope::Session || fact.task_id == *task_id)
@@ -141,6 +125,20 @@ impl Session {
             }
         }
         self.version = seq;
+    }
+
+    fn see_workspace(&mut self, baseline: &Baseline, changed: Option<&str>) {
+        let seq = self.seq;
+        if let Some(workspace) = &mut self.workspace {
+            workspace.baseline.clone_from(baseline);
+        }
+        self.workspace_version = seq;
+        let Some(changed) = changed else { return };
+        self.workspace_news = joined(self.workspace_news.take(), Some(changed.to_owned()));
+        for approval in self.approvals.values_mut().filter(|approval| approval.state == ApprovalState::Open) {
+            approval.workspace_changed = true;
+            approval.version = seq;
+        }
     }
 
     fn reset_context(&mut self) {
@@ -218,6 +216,11 @@ impl Session {
 }
 
 /// Two pieces of news as one, the older first, bounded.
+/// Whether an event is only about where a session stands in a list, which is no news of its work.
+const fn is_of_the_list(body: &SessionEvent) -> bool {
+    matches!(body, SessionEvent::SessionRenamed { .. } | SessionEvent::SessionPinned { .. } | SessionEvent::SessionArchived { .. })
+}
+
 fn joined(earlier: Option<String>, later: Option<String>) -> Option<String> {
     match (earlier, later) {
         (Some(earlier), Some(later)) if earlier != later => Some(crate::words::excerpt(&format!("{earlier} {later}"), NEWS_BYTES)),

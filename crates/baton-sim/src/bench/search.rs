@@ -44,8 +44,8 @@ pub async fn run() -> Result<Vec<Figure>> {
     for session in 0..SESSIONS {
         write(store.as_ref(), who.user_id, session).await?;
     }
-    let each = started.elapsed().as_secs_f64() * 1e6 / MESSAGES as f64;
-    eprintln!("search: {MESSAGES} messages were appended and indexed, {each:.0} µs each");
+    let each = started.elapsed().as_micros() / MESSAGES as u128;
+    eprintln!("search: {MESSAGES} messages were appended and indexed, {each} µs each");
 
     let mut figures = Vec::new();
     for (what, words) in LOOKED_FOR {

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::words;
 use baton_proto::{SEARCHED, searched_text};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -50,7 +50,7 @@ impl ReadingUp {
     }
 }
 
-fn read_up(path: &PathBuf, writer: &mpsc::WeakSender<Job>, stop: &AtomicBool) -> Result<(), StoreError> {
+fn read_up(path: &Path, writer: &mpsc::WeakSender<Job>, stop: &AtomicBool) -> Result<(), StoreError> {
     let connection = open_reading(path)?;
     while !stop.load(Ordering::SeqCst) {
         let Some(from) = unread(&connection)? else { return Ok(()) };
