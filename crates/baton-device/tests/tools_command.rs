@@ -198,6 +198,56 @@ async fn s9_a_hostile_repository_runs_nothing_outside() {
     assert!(!marker.exists());
 }
 
+/// A project is trusted when its directory is named on the device's own command line. Until somebody asks for something, nothing of it runs:
+/// neither what git is told to run, nor what editors, shells, package managers and other agents would run by themselves.
+#[tokio::test]
+async fn s11_opening_a_project_starts_nothing_of_it() {
+    let place = Place::with(SandboxMode::Bubblewrap, Limits::default(), |path| {
+        git(path, &["init", "-q"]);
+        git(path, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        let marker = path.parent().unwrap().join("marker");
+        let evil = path.join("evil.sh");
+        std::fs::write(&evil, format!("#!/bin/sh\ntouch {}\ncat\n", marker.display())).unwrap();
+        std::fs::set_permissions(&evil, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let evil = evil.to_str().unwrap();
+        for (name, value) in [("core.fsmonitor", evil), ("core.pager", evil), ("filter.x.clean", evil), ("diff.external", evil)] {
+            git(path, &["config", name, value]);
+        }
+        for (name, text) in [
+            (".gitattributes", "* filter=x diff=x\n".to_owned()),
+            (".envrc", evil.to_owned()),
+            (".vscode/tasks.json", json!({"tasks": [{"command": evil, "runOptions": {"runOn": "folderOpen"}}]}).to_string()),
+            (".mcp.json", json!({"mcpServers": {"x": {"command": evil}}}).to_string()),
+            (".claude/settings.json", json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": evil}]}]}}).to_string()),
+            (".baton/tools.json", json!({"tools": [{"name": "x", "command": evil}]}).to_string()),
+            ("package.json", json!({"scripts": {"preinstall": evil, "postinstall": evil}}).to_string()),
+            ("Makefile", format!("all:\n\t{evil}\n")),
+            ("build.rs", "fn main() {}".to_owned()),
+        ] {
+            let at = path.join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        }
+        // It is armed: git runs the script at the first look.
+        git(path, &["status"]);
+        assert!(marker.exists());
+        std::fs::remove_file(&marker).unwrap();
+    });
+    let marker = place.directory.path().join("marker");
+    let described = place.root.describe(baton_proto::WorkspaceId(uuid::Uuid::now_v7())).await;
+    assert!(described.baseline.commit.is_some() && place.root.baseline().await.dirty.is_some());
+    assert!(inside(&place.path()).is_empty(), "a process works in the workspace");
+    // Reading it is no reason either.
+    place.ok("list_files", json!({})).await;
+    place.ok("read_file", json!({"path": ".mcp.json"})).await;
+    place.ok("find_text", json!({"pattern": "evil"})).await;
+    assert!(inside(&place.path()).is_empty(), "a process works in the workspace");
+    assert!(!marker.exists(), "something of the project ran");
+    // Its files define no tools: what is offered is the same as without them.
+    let offered = |place: &Place| place.tools.specs().into_iter().map(|spec| spec.name).collect::<Vec<_>>();
+    assert_eq!(offered(&place), offered(&Place::new()));
+}
+
 #[tokio::test]
 async fn s16_no_nested_namespaces_and_no_capabilities() {
     let place = Place::new();

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_urls() {
+    fn s22_base_urls() {
         for (base_url, expected) in [
             ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1/chat/completions"),
             (" https://api.example.com/v1/ ", "https://api.example.com/v1/chat/completions"),
@@ -158,6 +158,13 @@ mod tests {
             ("http://169.254.169.254/v1", "no model has"),
             ("http://[fe80::1]/v1", "no model has"),
             ("http://[::ffff:169.254.169.254]/v1", "no model has"),
+            ("http://[64:ff9b::169.254.169.254]/v1", "no model has"),
+            // One address in other spellings.
+            ("http://2852039166/v1", "no model has"),
+            ("http://0xa9fea9fe/v1", "no model has"),
+            ("http://0251.0376.0251.0376/v1", "no model has"),
+            ("http://169.254.43518/v1", "no model has"),
+            ("http://169\u{3002}254\u{3002}169\u{3002}254/v1", "no model has"),
         ] {
             match endpoint(base_url, Dialect::OpenAi) {
                 Ok(url) => assert_eq!(url.as_str(), expected),

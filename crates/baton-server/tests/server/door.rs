@@ -118,6 +118,40 @@ async fn a_cookie_acts_only_for_the_hubs_own_page() {
     assert_eq!(read.json::<serde_json::Value>().await.unwrap()["sessions"].as_array().unwrap().len(), 1);
 }
 
+/// Every route that is asked by GET, and every route that changes something asked by GET all the same.
+#[tokio::test]
+async fn s2_no_get_changes_anything() {
+    let server = Server::start().await;
+    let phone = server.phone().await;
+    let session = server.session(&phone).await;
+    let link = server.request("POST", "/v1/invitations").bearer_auth(&phone.token).json(&json!({"trust": "trusted"})).send().await.unwrap();
+    let link: serde_json::Value = link.json().await.unwrap();
+    let all = async || {
+        let mut all = Vec::new();
+        for path in ["/v1/devices", "/v1/sessions", "/v1/rules", "/v1/invitations", &format!("/v1/sessions/{session}/events")] {
+            all.push(server.get(&phone, path).await.to_string());
+        }
+        // A device that asks was heard of.
+        all.iter().map(|text| text.split("\"last_seen_at\"").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = all().await;
+    let mut refused = 0;
+    for route in baton_server::routes().iter().filter(|route| route.path != "/v1/ws" && !route.path.ends_with("/events")) {
+        let path = route.path.replace("{session}", &session.to_string()).replace("{device}", &phone.id.to_string());
+        let path = path.replace("{invitation}", link["invitation_id"].as_str().unwrap());
+        let body =
+            json!({"number": "000", "name": "changed", "trust": "guest", "secret": link["secret"], "client_type": "web"}).to_string();
+        let response = server.request("GET", &path).bearer_auth(&phone.token).header("content-type", "application/json").body(body);
+        let status = response.send().await.unwrap().status().as_u16();
+        let also_read = baton_server::routes().iter().any(|other| other.method == "GET" && other.path == route.path);
+        if route.method != "GET" && !also_read && status == 405 {
+            refused += 1;
+        }
+    }
+    assert!(refused > 8, "{refused}");
+    assert_eq!(all().await, before);
+}
+
 #[tokio::test]
 async fn only_json_changes_anything() {
     let server = Server::start().await;
