@@ -120,12 +120,13 @@ impl Hub {
         calls.retain(|call| call.device == Some(device));
         let all = calls.len();
         let asked: Vec<_> = calls.iter().skip(all.saturating_sub(MAX_NAMED_CALLS)).map(|call| call.id).collect();
-        let mut changes = match asked.is_empty() {
-            true => RecordedChanges::default(),
-            false => match self.shared.ask(who, device, |question| HubFrame::ShowChanges { question, calls: asked }).await? {
+        let mut changes = if asked.is_empty() {
+            RecordedChanges::default()
+        } else {
+            match self.shared.ask(who, device, |question| HubFrame::ShowChanges { question, calls: asked }).await? {
                 Answer::Changes(changes) => changes,
                 _ => return Err(unfitting()),
-            },
+            }
         };
         if all > MAX_NAMED_CALLS {
             let reason = format!("{} earlier calls aren't looked at; ask for a single step", all - MAX_NAMED_CALLS);

@@ -126,7 +126,8 @@ async fn d8_the_workspace_that_ends_are_shown_follows_what_the_user_does() {
     git(&house.workspace, &["checkout", "--quiet", "-b", "topic"]);
     shown("the branch", |workspace| workspace.baseline.branch.as_deref() == Some("topic")).await;
     // What the list of workspaces says is the same.
-    let listed = house.phone.devices().await.expect("devices").into_iter().flat_map(|device| device.workspaces).next().expect("a workspace");
+    let listed =
+        house.phone.devices().await.expect("devices").into_iter().flat_map(|device| device.workspaces).next().expect("a workspace");
     assert_eq!(listed.baseline.branch.as_deref(), Some("topic"));
 }
 
@@ -157,12 +158,7 @@ async fn c32_uncommitted_work_of_the_users_stays_as_it_is_when_a_task_starts_and
     let moved = desk.run(&["take-over", &session.to_string()]).await;
     assert_eq!(moved.code, 0, "the move isn't refused for it: {}", moved.errors);
     let approval = open_approvals(&house.view(session).await).remove(0);
-    let intent = Intent::Confirm {
-        approval_id: approval.id,
-        decision: baton_proto::Decision::Approve,
-        remember: None,
-        reason: None,
-    };
+    let intent = Intent::Confirm { approval_id: approval.id, decision: baton_proto::Decision::Approve, remember: None, reason: None };
     operate(&house.phone, session, intent).await;
     house.rest(session).await;
 
@@ -172,7 +168,8 @@ async fn c32_uncommitted_work_of_the_users_stays_as_it_is_when_a_task_starts_and
     assert!(!work.join("note.txt").exists(), "what was deleted stays deleted");
     assert_eq!((git(work, &["rev-parse", "HEAD"]), git(work, &["diff", "--cached"])), before, "neither history nor index was touched");
     assert_eq!(git(work, &["stash", "list"]), "");
-    let paths: Vec<_> = house.phone.diff(session, None, None, None).await.expect("a diff").changes.files.into_iter().map(|file| file.path).collect();
+    let paths: Vec<_> =
+        house.phone.diff(session, None, None, None).await.expect("a diff").changes.files.into_iter().map(|file| file.path).collect();
     assert_eq!(paths, ["built.txt", "page.html"], "only the agent's own");
     house.all_dialogues_were_valid();
 }
@@ -197,7 +194,9 @@ async fn c34_a_commit_by_hand_between_two_steps_is_told_with_its_files_before_th
     commit(&house.workspace, "By hand");
     let head = git(&house.workspace, &["rev-parse", "HEAD"]).trim().to_owned();
     house
-        .until(session, "the commit", |view| workspace(view).filter(|workspace| workspace.baseline.commit.as_deref() == Some(head.as_str())))
+        .until(session, "the commit", |view| {
+            workspace(view).filter(|workspace| workspace.baseline.commit.as_deref() == Some(head.as_str()))
+        })
         .await;
     house.terminal.ok(&["answer", &question.id.to_string(), "yes"]).await;
     house.rest(session).await;
@@ -209,6 +208,9 @@ async fn c34_a_commit_by_hand_between_two_steps_is_told_with_its_files_before_th
         assert!(told.contains(words), "{words} isn't in {told}");
     }
     for request in requests[..asked].iter().chain(&requests[asked + 1..]) {
-        assert!(!request.body.to_string().contains("Somebody else changed"), "the agent's own edits are nobody else's, and it is told once");
+        assert!(
+            !request.body.to_string().contains("Somebody else changed"),
+            "the agent's own edits are nobody else's, and it is told once"
+        );
     }
 }

@@ -18,10 +18,10 @@ use support::root;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::HeaderValue;
-use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
 /// Generous: only a broken story waits this long.
@@ -151,10 +151,14 @@ impl Told<'_> {
                 let _ = end.due.send(()).await;
             }
             "settled" => {
-                end.until("nothing is left in the outbox", |_| {
-                    let outbox = end.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-                    (outbox.due().next().is_none() && outbox.needing_user().next().is_none()).then_some(())
-                }, place)
+                end.until(
+                    "nothing is left in the outbox",
+                    |_| {
+                        let outbox = end.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+                        (outbox.due().next().is_none() && outbox.needing_user().next().is_none()).then_some(())
+                    },
+                    place,
+                )
                 .await;
             }
             "follow" => {
@@ -166,10 +170,14 @@ impl Told<'_> {
             "until" => {
                 let wanted = &step["entity"];
                 return end
-                    .until("the entity", |state| {
-                        let kept = state.sessions.get(&of_session())?;
-                        kept.entities.values().find(|entity| contains(entity, wanted)).cloned()
-                    }, place)
+                    .until(
+                        "the entity",
+                        |state| {
+                            let kept = state.sessions.get(&of_session())?;
+                            kept.entities.values().find(|entity| contains(entity, wanted)).cloned()
+                        },
+                        place,
+                    )
                     .await;
             }
             "count" => {
@@ -190,7 +198,11 @@ impl Told<'_> {
             "same" => {
                 let view = end.http.session(of_session()).await.unwrap_or_else(|error| panic!("{place}: {error}"));
                 let kept = end
-                    .until("the last change", |state| state.sessions.get(&of_session()).filter(|kept| kept.cursor >= view.seq).cloned(), place)
+                    .until(
+                        "the last change",
+                        |state| state.sessions.get(&of_session()).filter(|kept| kept.cursor >= view.seq).cloned(),
+                        place,
+                    )
                     .await;
                 assert_eq!(kept.cursor, view.seq, "{place}");
                 for entity in &view.entities {
@@ -238,7 +250,8 @@ impl Told<'_> {
             },
             Value::Array(items) => items.iter().map(|item| self.filled(item)).collect(),
             Value::Object(fields) => {
-                let filled = |(name, value): (&String, &Value)| (name.clone(), if name == "keep" { value.clone() } else { self.filled(value) });
+                let filled =
+                    |(name, value): (&String, &Value)| (name.clone(), if name == "keep" { value.clone() } else { self.filled(value) });
                 Value::Object(fields.iter().map(filled).collect::<Map<_, _>>())
             }
             other => other.clone(),
@@ -266,7 +279,9 @@ impl End {
                 seen.changed().await.expect("the end lives");
             }
         };
-        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("{place}: waited in vain for {what}; {:#?}", self.read(|state| format!("{state:?}"))))
+        tokio::time::timeout(PATIENCE, found)
+            .await
+            .unwrap_or_else(|_| panic!("{place}: waited in vain for {what}; {:#?}", self.read(|state| format!("{state:?}"))))
     }
 }
 
@@ -473,7 +488,8 @@ async fn event_ids(hub: &str, token: &str, session: SessionId, after: u64, head:
     let mut response = request.send().await.expect("an answer").error_for_status().expect("a stream");
     let (mut ids, mut text) = (Vec::new(), String::new());
     while ids.last().copied().unwrap_or(after) < head {
-        let piece = tokio::time::timeout(PATIENCE, response.chunk()).await.expect("it goes on").expect("it can be read").expect("it doesn't end");
+        let piece =
+            tokio::time::timeout(PATIENCE, response.chunk()).await.expect("it goes on").expect("it can be read").expect("it doesn't end");
         text.push_str(&String::from_utf8_lossy(&piece));
         while let Some((line, rest)) = text.split_once('\n') {
             ids.extend(line.strip_prefix("id:").map(|id| id.trim().parse::<u64>().expect("a number")));

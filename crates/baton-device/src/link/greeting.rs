@@ -13,7 +13,7 @@ pub trait WorkspaceSource: Send + Sync + fmt::Debug + 'static {
 
     /// Resolves when there is news of a workspace.
     async fn has_news(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What somebody else than a call changed since the hub was last told, oldest first.
