@@ -94,7 +94,11 @@ fn look(app: &App, request: &Request) -> Result<Arc<str>, ApiError> {
 /// Whether the hub was called by the very address that it was reached at: a machine may get another one while the hub runs. No name
 /// leads here, so no page can pretend by one (S2).
 pub(crate) fn is_where_it_came_in(request: &Request, host: &str) -> bool {
-    let called = host.parse::<Authority>().ok().and_then(|called| called.host().trim_matches(['[', ']']).parse::<IpAddr>().ok());
+    let called = host
+        .parse::<Authority>()
+        .ok()
+        .filter(|_| !host.contains('@'))
+        .and_then(|called| called.host().trim_matches(['[', ']']).parse::<IpAddr>().ok());
     let at = request.extensions().get::<CameInAt>().map(|CameInAt(address)| *address);
     called.is_some_and(|called| at == Some(called.to_canonical()))
 }
@@ -132,5 +136,26 @@ impl<S: Sync> FromRequestParts<S> for CalledBy {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let missing = || ErrorBody::new(ErrorCode::Internal, "This route doesn't know its own name.", "Report this.");
         parts.extensions.get::<Self>().cloned().ok_or_else(|| missing().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    #[test]
+    fn the_address_that_a_connection_came_in_at_is_the_hubs_own_and_no_name_is() {
+        let mut request = Request::new(Body::empty());
+        assert!(!is_where_it_came_in(&request, "192.168.1.9:7440"), "nothing is known of the connection");
+        request.extensions_mut().insert(CameInAt("192.168.1.9".parse().unwrap()));
+        for own in ["192.168.1.9", "192.168.1.9:7440", "[::ffff:192.168.1.9]:7440"] {
+            assert!(is_where_it_came_in(&request, own), "{own}");
+        }
+        for foreign in ["192.168.1.8", "192.168.1.9.evil.example", "evil.example", "x@192.168.1.9", "3232235785", ""] {
+            assert!(!is_where_it_came_in(&request, foreign), "{foreign}");
+        }
+        request.extensions_mut().insert(CameInAt("fd00::9".parse().unwrap()));
+        assert!(is_where_it_came_in(&request, "[fd00::9]:7440") && !is_where_it_came_in(&request, "[fd00::8]"));
     }
 }

@@ -33,8 +33,13 @@ fn url(hub: &Hub) -> HubUrl {
 async fn phone(hub: &Hub) -> Http {
     let link = hub.owner_link();
     let secret = link.split_once("#invite=").and_then(|(_, rest)| rest.split('&').next()).expect("a secret").to_owned();
-    let claim =
-        InvitationClaim { secret, name: "Phone".to_owned(), client_type: ClientType::Phone, capabilities: Capabilities::default(), cookie: false };
+    let claim = InvitationClaim {
+        secret,
+        name: "Phone".to_owned(),
+        client_type: ClientType::Phone,
+        capabilities: Capabilities::default(),
+        cookie: false,
+    };
     let door = Http::new(url(hub), None).expect("a client");
     let credentials = door.claim_invitation(&claim).await.expect("the link is good");
     Http::new(url(hub), Some(Token::new(&credentials.token).expect("a token"))).expect("a client")
@@ -66,6 +71,11 @@ async fn a_hub_with_tls_is_reached_by_its_device_its_terminals_and_a_phone_over_
     // The live connection, which the command waits by, goes the same way.
     let said = terminal.ok(&["send", "--new", "--wait", "/find fn"]).await;
     assert!(!said.lines.is_empty());
+
+    let (data, copy) = (hub.data.display().to_string(), directory.path().join("copy"));
+    terminal.ok(&["backup", &copy.display().to_string(), "--data", &data]).await;
+    let authority = |data: &Path| std::fs::read(data.join("tls/authority.pem")).expect("an authority");
+    assert_eq!(authority(&copy), authority(&hub.data), "devices trust a restored hub as they did the one before");
 
     hub.interrupt().await;
     hub.start().await;
