@@ -11,6 +11,7 @@ use baton_proto::{Trust, UserId};
 use baton_runtime::{Hub, HubConfig, HubError, random_token};
 use baton_server::{ServerConfig, Tls};
 use baton_store::{SqliteStore, StoreError};
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl HubFile {
 
     /// A hub that was killed leaves its file behind.
     pub(crate) fn is_of_a_running_hub(&self) -> bool {
-        Path::new("/proc").join(self.pid.to_string()).exists()
+        i32::try_from(self.pid).ok().and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok())
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
