@@ -40,4 +40,4 @@ pub use slash::{NamedWork, commands, named_work};
 pub use views::{entities, summary, upserts};
 
 /// Changes with the shape of [`Session`]: a cached state with another number is folded anew.
-pub const STATE_FORMAT: u32 = 8;
+pub const STATE_FORMAT: u32 = 9;

@@ -60,6 +60,8 @@ pub struct Session {
     pub beyond_day: Option<String>,
     /// The events at which the agent's context was reset, without those that were taken back (D7).
     pub context_resets: Vec<u64>,
+    /// The latest reset that can't be taken back any more, since so many came after it.
+    pub context_floor: u64,
     /// How often the session was taken up since anything else happened in it.
     pub resumes_in_a_row: u32,
 }
@@ -100,6 +102,7 @@ impl Session {
             usage: BTreeMap::new(),
             beyond_day: None,
             context_resets: Vec::new(),
+            context_floor: 0,
             resumes_in_a_row: 0,
         }
     }
@@ -110,7 +113,7 @@ impl Session {
 
     /// The event from which on the agent's context counts; what stands before it is the user's to read, and not shown to the model.
     pub fn context_from(&self) -> u64 {
-        self.context_resets.last().copied().unwrap_or_default()
+        self.context_resets.last().copied().unwrap_or(self.context_floor)
     }
 
     pub fn open_turn(&self) -> Option<&Turn> {

@@ -3,7 +3,7 @@
 use crate::context::Ids;
 use crate::policy;
 use baton_proto::{
-    Actor, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, JournalId, Lane,
+    Actor, Baseline, Capabilities, ClientType, DeviceId, DeviceRecord, Digest, ErrorBody, ErrorCode, Event, InvitationId, JournalId, Lane,
     MAX_NAME_CHARS, PAIRING_S, Risk, Rule, RuleId, Timestamp, ToolSpec, Trust, UserEvent, UserId, Workspace,
 };
 use serde::{Deserialize, Serialize};
@@ -235,7 +235,11 @@ impl User {
             UserCommand::Describe { device, capabilities, tools, workspaces, journal } => {
                 let known = &self.active(*device)?.record;
                 let same_journal = journal.is_none() || known.journal == *journal;
-                if known.capabilities == *capabilities && known.tools == *tools && known.workspaces == *workspaces && same_journal {
+                if known.capabilities == *capabilities
+                    && known.tools == *tools
+                    && same_places(&known.workspaces, workspaces)
+                    && same_journal
+                {
                     return Ok(Vec::new());
                 }
                 vec![UserEvent::DeviceDescribed {
@@ -289,6 +293,15 @@ impl User {
             journal: None,
         })
     }
+}
+
+/// Whether workspaces are the same but for what changes with each file that is saved, which is no news of the device's.
+fn same_places(known: &[Workspace], told: &[Workspace]) -> bool {
+    fn place(workspace: &Workspace) -> Workspace {
+        let baseline = Baseline { branch: None, commit: None, dirty: None, ..workspace.baseline.clone() };
+        Workspace { baseline, ..workspace.clone() }
+    }
+    known.len() == told.len() && known.iter().all(|one| told.iter().any(|other| place(one) == place(other)))
 }
 
 /// What an invitation that doesn't exist, is used up or has expired is answered; which of these is nobody's business.

@@ -226,7 +226,7 @@ fn session(state: &Session) -> EntityView {
         workspace_id: state.workspace.as_ref().map(|workspace| workspace.workspace_id),
         waiting: waiting(state),
         queued: state.queue.iter().map(|queued| queued.message_id).collect(),
-        context_from: state.context_resets.last().copied(),
+        context_from: Some(state.context_from()).filter(|from| *from > 0),
     }))
 }
 

@@ -55,16 +55,7 @@ impl Directory {
     pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         let (mut known, seen) = (Known::default(), Seen::default());
         for head in store.all(StreamKind::User).await? {
-            let mut user = User::empty(UserId(head.stream.id));
-            loop {
-                let page = store.read(head.user, head.stream, user.seq, PAGE).await?;
-                if page.is_empty() {
-                    break;
-                }
-                for stored in page {
-                    user.apply(&Event::<UserEvent>::decode(&stored.event)?);
-                }
-            }
+            let user = read_on(&*store, User::empty(UserId(head.stream.id))).await?;
             seen.load(user.id, &head.summary);
             known.put(user);
         }
@@ -137,12 +128,21 @@ impl Directory {
         found.map(|entry| entry.user.id).ok_or_else(unknown_invitation)
     }
 
-    /// Decides and appends; what is answered is durable.
-    pub(crate) async fn submit(&self, user: UserId, command: UserCommand) -> Result<Vec<Event<UserEvent>>, ErrorBody> {
+    /// Decides and appends; what is answered is durable. It comes to its end also when nobody waits for it any more: what is written and not
+    /// known here would be a revocation without effect.
+    pub(crate) async fn submit(self: &Arc<Self>, user: UserId, command: UserCommand) -> Result<Vec<Event<UserEvent>>, ErrorBody> {
+        let directory = Arc::clone(self);
+        let work = tokio::spawn(async move { directory.decide(user, &command).await });
+        work.await.unwrap_or_else(|error| {
+            Err(ErrorBody::new(ErrorCode::Internal, format!("A change to a user's devices broke off: {error}."), "Look at the hub's log."))
+        })
+    }
+
+    async fn decide(&self, user: UserId, command: &UserCommand) -> Result<Vec<Event<UserEvent>>, ErrorBody> {
         let _writing = self.writing.lock().await;
         let now = self.clock.now();
         let mut state = self.read().users.get(&user).map_or_else(|| User::empty(user), |entry| entry.user.clone());
-        let events = state.decide(&command, now, &Ids::new(now, self.clock.random()))?;
+        let events = state.decide(command, now, &Ids::new(now, self.clock.random()))?;
         if events.is_empty() {
             return Ok(events);
         }
@@ -161,30 +161,17 @@ impl Directory {
             head: self.head(&state, now),
             operation: None,
         };
-        self.store.append(append).await.map_err(|error: StoreError| told(&HubError::Store(error)))?;
+        if let Err(error) = self.store.append(append).await {
+            // Another hub on this store has changed the user: what it wrote is taken in before the next try.
+            if matches!(error, StoreError::Conflict { .. }) {
+                self.reload(user).await.map_err(|error| told(&error))?;
+            }
+            return Err(told(&HubError::Store(error)));
+        }
         for event in &events {
             state.apply(event);
         }
-        let revoked: Vec<_> = events
-            .iter()
-            .filter_map(|event| match event.body {
-                UserEvent::DeviceRevoked { device_id } => Some(device_id),
-                _ => None,
-            })
-            .collect();
-        let mut dropped = Vec::new();
-        {
-            let mut known = self.write();
-            known.put(state);
-            for device in revoked {
-                known.tokens.retain(|_, identity| identity.device_id != device);
-                dropped.extend(known.links.remove(&device).unwrap_or_default());
-            }
-            known.refresh(user);
-        }
-        for link in dropped {
-            link.close("This device was revoked. Pair it again to use it.");
-        }
+        self.take_in(state);
         let rules = events.iter().any(|event| matches!(event.body, UserEvent::RuleMade { .. } | UserEvent::RuleRemoved { .. }));
         if rules {
             self.notify(user, Changed::Rules);
@@ -193,6 +180,19 @@ impl Directory {
             self.notify(user, Changed::Devices);
         }
         Ok(events)
+    }
+
+    /// From now on a user is known as that, and whoever may no longer be connected isn't.
+    fn take_in(&self, user: User) {
+        for link in self.write().put(user) {
+            link.close("This device was revoked. Pair it again to use it.");
+        }
+    }
+
+    async fn reload(&self, user: UserId) -> Result<(), HubError> {
+        let known = self.read().users.get(&user).map(|entry| entry.user.clone());
+        self.take_in(read_on(&*self.store, known.unwrap_or_else(|| User::empty(user))).await?);
+        Ok(())
     }
 
     fn head(&self, state: &User, now: Timestamp) -> HeadWrite {
@@ -324,16 +324,36 @@ impl Directory {
     }
 }
 
+/// A user with all that was written since.
+async fn read_on(store: &dyn Store, mut user: User) -> Result<User, HubError> {
+    let stream = StreamId { kind: StreamKind::User, id: user.id.0 };
+    loop {
+        let page = store.read(user.id, stream, user.seq, PAGE).await?;
+        if page.is_empty() {
+            return Ok(user);
+        }
+        for stored in page {
+            user.apply(&Event::<UserEvent>::decode(&stored.event)?);
+        }
+    }
+}
+
 impl Known {
-    fn put(&mut self, user: User) {
+    /// Returns the connections of devices that aren't active any more.
+    fn put(&mut self, user: User) -> Vec<Connected> {
         let id = user.id;
+        self.tokens.retain(|_, identity| identity.user_id != id);
+        let mut dropped = Vec::new();
         for (device_id, device) in &user.devices {
             if device.is_active() {
                 self.tokens.insert(device.token_hash.clone(), Identity { user_id: id, device_id: *device_id });
+            } else {
+                dropped.extend(self.links.remove(device_id).unwrap_or_default());
             }
         }
         self.users.insert(id, Entry { user, around: Arc::default() });
         self.refresh(id);
+        dropped
     }
 
     fn refresh(&mut self, user: UserId) {
@@ -385,11 +405,8 @@ mod tests {
     use baton_proto::{Capabilities, ClientType, Trust};
     use baton_store::SqliteStore;
 
-    /// A revocation can come between the look at a token and the attachment of its connection.
-    #[tokio::test]
-    async fn a_device_that_was_revoked_meanwhile_is_not_attached() {
-        let data = tempfile::tempdir().unwrap();
-        let directory = Directory::load(SqliteStore::open(data.path()).unwrap(), Arc::new(SystemClock)).await.unwrap();
+    async fn paired(store: &Arc<SqliteStore>) -> (Arc<Directory>, Identity) {
+        let directory = Arc::new(Directory::load(Arc::clone(store) as Arc<dyn Store>, Arc::new(SystemClock)).await.unwrap());
         let user = UserId(uuid::Uuid::now_v7());
         directory.submit(user, UserCommand::Create { name: "ada".to_owned() }).await.unwrap();
         let pair = UserCommand::Pair {
@@ -401,9 +418,48 @@ mod tests {
         };
         directory.submit(user, pair).await.unwrap();
         let who = directory.identify("token").unwrap();
+        (directory, who)
+    }
+
+    /// A revocation can come between the look at a token and the attachment of its connection.
+    #[tokio::test]
+    async fn a_device_that_was_revoked_meanwhile_is_not_attached() {
+        let data = tempfile::tempdir().unwrap();
+        let (directory, who) = paired(&SqliteStore::open(data.path()).unwrap()).await;
         assert!(directory.attach(who, Connected::unheard(1)));
-        directory.submit(user, UserCommand::Revoke { device: who.device_id }).await.unwrap();
+        directory.submit(who.user_id, UserCommand::Revoke { device: who.device_id }).await.unwrap();
         assert!(!directory.attach(who, Connected::unheard(2)));
         assert_eq!(directory.acting_link(who.device_id), None);
+    }
+
+    #[tokio::test]
+    async fn s5_a_revocation_takes_effect_also_when_whoever_asked_for_it_has_gone() {
+        let data = tempfile::tempdir().unwrap();
+        let (directory, who) = paired(&SqliteStore::open(data.path()).unwrap()).await;
+        tokio::select! {
+            biased;
+            _ = directory.submit(who.user_id, UserCommand::Revoke { device: who.device_id }) => panic!("done before it was given up"),
+            () = std::future::ready(()) => {}
+        }
+        let effect = async {
+            while directory.identify("token").is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), effect).await.expect("the token counts for nothing any more");
+    }
+
+    #[tokio::test]
+    async fn what_another_hub_wrote_of_a_user_is_taken_in_before_the_next_try() {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(data.path()).unwrap();
+        let (one, who) = paired(&store).await;
+        let other = Arc::new(Directory::load(store, Arc::new(SystemClock)).await.unwrap());
+        one.submit(who.user_id, UserCommand::Revoke { device: who.device_id }).await.unwrap();
+        let rename = || UserCommand::Rename { device: who.device_id, name: "telephone".to_owned() };
+        other.submit(who.user_id, rename()).await.expect_err("it was decided on what isn't so any more");
+        assert!(other.identify("token").is_none(), "the revocation is known here too");
+        let refused = other.submit(who.user_id, rename()).await.expect_err("it is revoked");
+        assert_eq!(refused.code, ErrorCode::NotFound);
     }
 }

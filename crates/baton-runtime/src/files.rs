@@ -7,7 +7,7 @@ use crate::questions::{Answer, unfitting};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use baton_proto::{
-    DeviceId, Digest, ErrorBody, ErrorCode, FilePart, FileShown, FoundPaths, HubFrame, MAX_FOUND_PATHS, MAX_SHOWN_FILE_BYTES, SessionId,
+    DeviceId, Digest, ErrorBody, ErrorCode, FilePart, FileShown, FoundPaths, HubFrame, MAX_FILE_PART_BYTES, MAX_FOUND_PATHS, MAX_SHOWN_FILE_BYTES, SessionId,
     ToolError,
 };
 
@@ -33,6 +33,11 @@ enum Broken {
 }
 
 impl Hub {
+    /// Whether a device may look into the session's workspace, and whether there is one to look into.
+    pub async fn may_look_into(&self, who: Identity, session: SessionId) -> Result<(), ErrorBody> {
+        self.keeper(who, session).await.map(|_| ())
+    }
+
     /// A file of the session's workspace, whole, as its device shows it.
     pub async fn file(&self, who: Identity, session: SessionId, path: &str) -> Result<ShownFile, ErrorBody> {
         let device = self.keeper(who, session).await?;
@@ -101,7 +106,8 @@ impl Hub {
 fn append(bytes: &mut Vec<u8>, part: FilePart) -> Result<(), Broken> {
     let content = BASE64_STANDARD.decode(part.content).map_err(|_| Broken::Refused(unfitting()))?;
     let after = bytes.len() as u64 + content.len() as u64;
-    let goes_on = !content.is_empty() || part.bytes == 0;
+    // Whoever sends crumbs would be asked millions of times.
+    let goes_on = content.len() >= MAX_FILE_PART_BYTES / 2 || after == part.bytes;
     if part.offset != bytes.len() as u64 || after > part.bytes || !goes_on {
         return Err(Broken::Refused(unfitting()));
     }
@@ -124,5 +130,5 @@ fn refusal(error: ToolError) -> ErrorBody {
 }
 
 fn too_large(message: String) -> ErrorBody {
-    ErrorBody::new(ErrorCode::TooLarge, message, "Open it on that device, or ask for a part of it.")
+    ErrorBody::new(ErrorCode::TooLarge, message, "Open it on that device.")
 }

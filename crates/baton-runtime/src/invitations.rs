@@ -85,6 +85,12 @@ pub(crate) fn claim(links: &mut [Link], id: PairingId, secret_hash: &Digest, now
     }
 }
 
+pub(crate) fn may_enter_again(links: &mut [Link], id: PairingId) {
+    if let Some(asker) = links.iter_mut().filter_map(|link| link.asker.as_mut()).find(|asker| asker.pairing_id == id) {
+        asker.entered = false;
+    }
+}
+
 impl Pairing {
     /// A trusted device makes a link.
     pub(crate) fn make_link(&self, by: Identity, trust: Trust) -> Result<MadeInvitation, ErrorBody> {

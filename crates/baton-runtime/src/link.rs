@@ -444,7 +444,7 @@ async fn acknowledge(mut owed: mpsc::Receiver<Acknowledgement>, sender: mpsc::Se
 
 /// Tells a connection which of the user's lists changed: at once, then at most every so often, and never without the last one.
 async fn forward_notices(mut notices: broadcast::Receiver<(baton_proto::UserId, Changed)>, who: Identity, sender: mpsc::Sender<LinkFrame>) {
-    const KINDS: [Changed; 3] = [Changed::Sessions, Changed::Devices, Changed::Invitations];
+    const KINDS: [Changed; 4] = [Changed::Sessions, Changed::Devices, Changed::Invitations, Changed::Rules];
     let mut owed = [false; KINDS.len()];
     let mut not_before = [Instant::now(); KINDS.len()];
     loop {

@@ -65,6 +65,8 @@ struct Request {
     capabilities: Capabilities,
     expires_at: Timestamp,
     approved: Option<(Identity, Trust)>,
+    /// Whether its token is being given, which happens once.
+    entered: bool,
     address: IpAddr,
     from: IpAddr,
     /// Wrong numbers and secrets so far.
@@ -125,6 +127,7 @@ impl Pairing {
             capabilities: request.capabilities,
             expires_at,
             approved: None,
+            entered: false,
             address: address.to_canonical(),
             from,
             wrong: 0,
@@ -181,7 +184,12 @@ impl Pairing {
                 // Whoever approved may have been revoked, or lost trust, since.
                 self.trusted(admitted.by)?;
                 let Admitted { by, trust, name, client_type, capabilities } = admitted;
-                self.pair(by.user_id, name, client_type, capabilities, trust).await.map(PairingState::Approved)
+                let paired = self.pair(by.user_id, name, client_type, capabilities, trust).await;
+                match &paired {
+                    Ok(_) => self.open().requests.retain(|request| request.id != id),
+                    Err(_) => self.open().may_enter_again(id),
+                }
+                paired.map(PairingState::Approved)
             }
         }
     }
@@ -277,8 +285,19 @@ impl Open {
             return None;
         }
         let Some((by, trust)) = request.approved else { return Some(Ok(Claimed::Waiting(request.expires_at))) };
-        let Request { name, client_type, capabilities, .. } = self.requests.remove(position);
-        Some(Ok(Claimed::Admitted(Admitted { by, trust, name, client_type, capabilities })))
+        if std::mem::replace(&mut request.entered, true) {
+            return None;
+        }
+        let (name, capabilities) = (request.name.clone(), request.capabilities.clone());
+        Some(Ok(Claimed::Admitted(Admitted { by, trust, name, client_type: request.client_type, capabilities })))
+    }
+
+    /// A device that was let in couldn't be written down: it may ask again.
+    fn may_enter_again(&mut self, id: PairingId) {
+        if let Some(request) = self.requests.iter_mut().find(|request| request.id == id) {
+            request.entered = false;
+        }
+        invitations::may_enter_again(&mut self.links, id);
     }
 
     /// Nobody's requests push out another's: whoever floods is refused, and a flood from many places pushes out its own.

@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) limits: ServerLimits,
     /// Blobs that are being sent; each is in memory as a whole.
     pub(crate) blobs: Arc<Semaphore>,
+    /// Files of workspaces that are fetched from devices and handed over at once; a device may be slow, and blobs don't wait for it.
+    pub(crate) files: Arc<Semaphore>,
     /// Turns true when the server is to stop. Each connection holds a receiver, so that the last one's end is seen too.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -52,6 +54,7 @@ impl App {
             admin: config.admin_token.as_ref().map(|token| Digest::of_bytes(token.as_bytes())),
             limits: config.limits,
             blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
+            files: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
             stopping: watch::channel(false).0,
         })))
     }

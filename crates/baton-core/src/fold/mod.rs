@@ -144,8 +144,9 @@ impl Session {
     fn reset_context(&mut self) {
         self.context_tokens = 0;
         self.context_resets.push(self.seq);
-        let old = self.context_resets.len().saturating_sub(KEPT_RESETS);
-        self.context_resets.drain(..old);
+        if self.context_resets.len() > KEPT_RESETS {
+            self.context_floor = self.context_resets.remove(0);
+        }
     }
 
     /// Counts what a model call used, for its task and its day.
@@ -215,12 +216,12 @@ impl Session {
     }
 }
 
-/// Two pieces of news as one, the older first, bounded.
 /// Whether an event is only about where a session stands in a list, which is no news of its work.
 const fn is_of_the_list(body: &SessionEvent) -> bool {
     matches!(body, SessionEvent::SessionRenamed { .. } | SessionEvent::SessionPinned { .. } | SessionEvent::SessionArchived { .. })
 }
 
+/// Two pieces of news as one, the older first, bounded.
 fn joined(earlier: Option<String>, later: Option<String>) -> Option<String> {
     match (earlier, later) {
         (Some(earlier), Some(later)) if earlier != later => Some(crate::words::excerpt(&format!("{earlier} {later}"), NEWS_BYTES)),

@@ -62,3 +62,16 @@ fn d7_resets_are_undone_one_by_one() {
     let request = asked(&mut world);
     assert!(request.contains("the heron") && !request.contains("otter"), "{request}");
 }
+
+#[test]
+fn d7_what_many_resets_hide_stays_hidden_however_many_are_undone() {
+    let mut world = World::asked("the otter");
+    world.answer("Done.", &[]);
+    for _ in 0..20 {
+        reset(&mut world);
+    }
+    while world.op("phone", Intent::UndoReset {}).is_ok() {}
+    world.say("phone", "and now").unwrap();
+    let request = asked(&mut world);
+    assert!(!request.contains("otter"), "the first reset was never taken back: {request}");
+}

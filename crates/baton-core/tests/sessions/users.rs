@@ -4,7 +4,8 @@ use baton_core::Ids;
 use baton_core::user::{User, UserCommand, checked_name};
 use baton_proto::ErrorCode::{IllegalTransition, Invalid, NotFound, TooLarge};
 use baton_proto::{
-    Capabilities, ClientType, DeviceId, Digest, ErrorBody, ErrorCode, Event, JournalId, Timestamp, Trust, UserEvent, UserId,
+    Baseline, Capabilities, ClientType, DeviceId, Digest, ErrorBody, ErrorCode, Event, JournalId, Timestamp, Trust, UserEvent, UserId,
+    Workspace, WorkspaceId,
 };
 
 struct Account {
@@ -136,6 +137,22 @@ fn a_description_that_says_nothing_new_is_not_written() {
     assert_eq!(account.run(describe(&["camera"])).unwrap(), 1);
     assert_eq!(account.run(describe(&["camera"])).unwrap(), 0);
     assert_eq!(account.run(describe(&[])).unwrap(), 1);
+}
+
+#[test]
+fn a_saved_file_adds_nothing_to_the_users_stream() {
+    let mut account = Account::new();
+    let device = account.pair("laptop", Trust::Trusted);
+    let mut describe = |path: &str, commit: &str| {
+        let baseline = Baseline { path: path.to_owned(), branch: None, commit: Some(commit.to_owned()), dirty: None };
+        let workspace_id = WorkspaceId(uuid::Uuid::from_u128(1));
+        let workspace = Workspace { workspace_id, device_id: Some(device), name: "site".to_owned(), baseline, sandbox: None };
+        let (capabilities, tools) = (Capabilities::default(), Vec::new());
+        account.run(UserCommand::Describe { device, capabilities, tools, workspaces: vec![workspace], journal: None }).unwrap()
+    };
+    assert_eq!(describe("/site", "aaaa"), 1);
+    assert_eq!(describe("/site", "bbbb"), 0, "what it looks like is kept beside the stream");
+    assert_eq!(describe("/other", "bbbb"), 1, "another place is another workspace");
 }
 
 #[test]

@@ -105,6 +105,10 @@ impl Authority {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let text = make(names).map_err(|error| TlsError::Making(error.to_string()))?;
                 DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+                // Without it a lost directory would void a fingerprint that was printed, and every device's trust with it.
+                if let Some(above) = directory.parent() {
+                    File::open(above).and_then(|above| above.sync_all()).map_err(failed)?;
+                }
                 write_private(&path, text.as_bytes()).map_err(failed)?;
                 text
             }
