@@ -27,14 +27,14 @@ impl House {
     }
 
     async fn ask(&self, path: &str) -> Response {
-        let url = format!("/v1/sessions/{}/file", self.session);
-        self.server.request("GET", &url).query(&[("path", path)]).bearer_auth(&self.phone.token).send().await.unwrap()
+        let url = format!("/v1/sessions/{}/file?path={path}", self.session);
+        self.server.request("GET", &url).bearer_auth(&self.phone.token).send().await.unwrap()
     }
 
     /// Asks for a file, and has the device answer each question for a part of it.
     async fn fetch(&mut self, path: &str, answer: impl Fn(&Value) -> Value) -> (Response, u32) {
-        let url = format!("/v1/sessions/{}/file", self.session);
-        let asked = self.server.request("GET", &url).query(&[("path", path)]).bearer_auth(&self.phone.token).send();
+        let url = format!("/v1/sessions/{}/file?path={path}", self.session);
+        let asked = self.server.request("GET", &url).bearer_auth(&self.phone.token).send();
         let mut asked = std::pin::pin!(asked);
         let mut parts = 0;
         loop {
@@ -118,6 +118,7 @@ async fn c33_what_a_device_refuses_or_gets_wrong_is_told_in_words() {
         json!({"bytes": 9_000_000}),
         json!({"content": ""}),
         json!({"content": "no base64"}),
+        json!({"content": BASE64_STANDARD.encode(b"s")}),
         json!({"offset": 7}),
         json!({"digest": Digest::of_bytes(b"another")}),
     ];
