@@ -46,6 +46,34 @@ test("comments on lines gather, survive closing, and go as one message with path
   await done(page);
 });
 
+test("a comment whose line is gone, or is another task's, is seen and can be removed before it is sent", { skip }, async () => {
+  const id = await session("Two things");
+  const page = await at(id);
+  const approve = (holds, what) => card(page).first().getByTestId("approve").click().then(() => until(hub, desk, id, holds, what));
+  await approve((head) => head.waiting === 1, "the second one");
+  await approve(rests, "the end");
+  await page.getByTestId("show-diff").first().click();
+  await number(page, "report.txt", "added").last().click();
+  await page.getByTestId("line-comment-text").fill("Why twice?");
+  await page.getByTestId("comments").waitFor();
+  assert.equal(await page.getByTestId("comment-lost").count(), 0);
+  await page.getByTestId("diff-close").click();
+  // The next task changes another file.
+  await composer(page).fill("Delete the old page");
+  await page.keyboard.press("Enter");
+  await card(page).getByTestId("approve").click();
+  await card(page).getByTestId("confirm-yes").click();
+  await until(hub, desk, id, rests, "the end of the next task");
+  await page.getByTestId("show-diff").first().click();
+  await file(page, "old.html").waitFor();
+  const lost = page.getByTestId("comment-lost");
+  await lost.waitFor();
+  for (const words of ["report.txt, line ", "+second", "Why twice?"]) assert.ok((await lost.innerText()).includes(words), words);
+  await page.getByTestId("comment-lost-remove").click();
+  await page.getByTestId("comments").waitFor({ state: "detached" });
+  await done(page);
+});
+
 test("a line is commented on by keyboard alone", { skip }, async () => {
   const id = await session("Add a line");
   const page = await at(id);

@@ -176,13 +176,39 @@ test("d7 the agent begins afresh on all ends, which is confirmed and undone; wha
   await page.getByTestId("message").filter({ hasText: "Is the README any good?" }).waitFor();
   await page.getByTestId("toast-undo").click();
   for (const each of [page, other]) await each.getByTestId("afresh").waitFor({ state: "detached" });
+  // Also later, where it stands, by whoever holds the session.
+  await page.getByTestId("session-menu").click();
+  await page.getByTestId("reset-context").click();
+  await page.getByTestId("reset-yes").click();
+  for (const each of [page, other]) await each.getByTestId("afresh").filter({ hasText: "context begins here" }).waitFor();
+  assert.equal(await other.getByTestId("undo-reset").count(), 0);
+  const after = "Said after the reset";
+  await composer(page).fill(after);
+  await page.keyboard.press("Enter");
+  await until(hub, desk, id, (head, view) => head.activity === "idle" && view.entities.some((entity) => entity.text === after), "the answer");
+  await page.getByTestId("message").and(page.locator("[data-id]")).filter({ hasText: after }).waitFor();
+  const order = await page.locator("[data-testid=message], [data-testid=afresh]").evaluateAll((all) => all.map((each) => each.dataset.role ?? "afresh"));
+  assert.deepEqual(order.slice(0, 4), ["user", "agent", "afresh", "user"]);
+  await page.getByTestId("undo-reset").click();
+  for (const each of [page, other]) await each.getByTestId("afresh").waitFor({ state: "detached" });
   await composer(page).fill("a draft that stays");
   await page.getByTestId("devices").first().click();
   await page.locator("[data-testid=device][data-own=true]").getByTestId("device-edit").click();
+  // What would show that the store was cleared: a session that only this device knows of.
+  const store = (mode, work) => page.evaluate(([mode, work]) => new Promise((resolve) => {
+    const opening = indexedDB.open("baton");
+    opening.onsuccess = () => {
+      const values = opening.result.transaction("values", mode).objectStore("values");
+      const request = work === "put" ? values.put({ form: 1 }, "kept/view/mark") : values.getAllKeys();
+      request.onsuccess = () => { resolve(request.result); opening.result.close(); };
+    };
+  }), [mode, work]);
+  await store("readwrite", "put");
   await page.getByTestId("forget-kept").click();
-  await page.getByTestId("forget-kept").waitFor({ state: "detached" });
-  await page.keyboard.press("Escape");
-  await page.reload();
+  await page.getByTestId("toast").filter({ hasText: "cache is cleared" }).waitFor();
+  const keys = await store("readonly", "keys");
+  assert.equal(keys.includes("kept/view/mark"), false);
+  assert.ok(keys.includes("owner") && keys.includes(`draft/${id}`), keys.join());
   await page.getByTestId("message").filter({ hasText: "Is the README any good?" }).waitFor();
   assert.equal(await composer(page).inputValue(), "a draft that stays");
   await composer(page).fill("");

@@ -1,6 +1,7 @@
 /** What the user says about lines of a diff: gathered beside the draft, kept like it, and sent as one message. */
 import type { BatonClient } from "@baton/sdk";
 import { useMemo, useSyncExternalStore } from "react";
+import type { DiffLine } from "./diff_lines.ts";
 import type { Translate } from "./i18n/index.ts";
 
 export interface LineComment {
@@ -15,8 +16,18 @@ export interface LineComment {
 
 const placeOf = (sessionId: string): string => `${sessionId}#comments`;
 
-export const isSame = (a: Pick<LineComment, "path" | "line" | "side">, b: Pick<LineComment, "path" | "line" | "side">): boolean =>
-  a.path === b.path && a.line === b.line && a.side === b.side;
+type Place = Pick<LineComment, "path" | "line" | "side" | "quote">;
+
+/** The same number with other words in it is another line: the file has changed, or it is another task's. */
+export const isSame = (a: Place, b: Place): boolean => a.path === b.path && a.line === b.line && a.side === b.side && a.quote === b.quote;
+
+/** Where a comment on a line stands. */
+export const placeIn = (path: string, line: DiffLine): Place => ({ path, line: line.new ?? line.old ?? 0, side: line.new === null ? "old" : "new", quote: line.text });
+
+/** Those whose line isn't in what is shown: they would be sent without ever being seen. */
+export function withoutLine(comments: readonly LineComment[], files: readonly { path: string; lines: () => readonly DiffLine[] }[]): LineComment[] {
+  return comments.filter((one) => !files.some((file) => file.path === one.path && file.lines().some((line) => line.kind !== "head" && isSame(one, placeIn(one.path, line)))));
+}
 
 /** In the order of the diff: by path, then by line. */
 export const commentsOf = (client: BatonClient, sessionId: string): LineComment[] => parse(client.drafts.get(placeOf(sessionId)));

@@ -1,5 +1,8 @@
 /** What the browser offers to make an app of the console: the worker that lets it open offline, and its own offer to install it. */
 
+/** How the worker's caches begin. */
+const CACHES = "baton-shell-";
+
 /** The browser's offer, where it makes one. */
 export interface Offer extends Event {
   prompt(): Promise<unknown>;
@@ -32,6 +35,13 @@ function isApp(): boolean {
   return matchMedia("(display-mode: standalone)").matches || ("standalone" in navigator && navigator.standalone === true);
 }
 
+/** The page's own files that are kept for times without the hub, gone; the next load begins anew. */
+export async function clearWorker(): Promise<void> {
+  // Neither is there without encryption.
+  if ("serviceWorker" in navigator) for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
+  if ("caches" in window) for (const name of await caches.keys()) if (name.startsWith(CACHES)) await caches.delete(name);
+}
+
 export function startWorker(): void {
   addEventListener("beforeinstallprompt", (event) => {
     // Kept for the button of ours; the browser's own bar would come at a moment of its choosing.
@@ -45,7 +55,8 @@ export function startWorker(): void {
   navigator.serviceWorker.register("/service_worker.js").then(
     (registration) => {
       // Browsers look for a newer one too, but only after a while; without the hub there is none.
-      if (registration.active) registration.update().catch(() => undefined);
+      // A browser that is told to let no worker in may answer with nothing.
+      if ((registration as ServiceWorkerRegistration | undefined)?.active) registration.update().catch(() => undefined);
       return navigator.serviceWorker.ready.then(() => become({ worker: "active" }));
     },
     // Such as with a certificate that this device doesn't trust.

@@ -19,6 +19,8 @@ export interface CallRowProps {
   device: DeviceView | undefined;
   /** The title of the step that the call is about, where it names one. */
   step: string | undefined;
+  /** The user asked for it by a command of their own: its result is what they want to see. */
+  asked?: boolean;
 }
 
 /** What the hub keeps for the session itself: its words say what it did, its name is for those who look closer. */
@@ -59,7 +61,7 @@ export function KeptCalls({ calls, stepOf, children }: { calls: readonly CallEnt
   );
 }
 
-export const CallRow = memo(function CallRow({ call, approval, question, progress, device, step }: CallRowProps) {
+export const CallRow = memo(function CallRow({ call, approval, question, progress, device, step, asked = false }: CallRowProps) {
   const { t } = useWords();
   const title = titleOf(call, step);
   const words = t(`call_${call.state}` as Key);
@@ -70,7 +72,7 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
   ].filter(Boolean);
   return (
     <div className="call-group">
-      <details className="call" data-testid="call" data-tool={call.tool} data-state={call.state} data-id={call.id} data-inside={call.device_id == null}>
+      <details className="call" open={asked || undefined} data-asked={asked} data-testid="call" data-tool={call.tool} data-state={call.state} data-id={call.id} data-inside={call.device_id == null}>
         <summary>
           <span className="call-mark" data-state={call.state}>{markOf(call.state)}</span>
           <span className="call-words">
@@ -83,9 +85,10 @@ export const CallRow = memo(function CallRow({ call, approval, question, progres
         <div className="call-body">
           {call.ended_at && call.started_at && <p className="quiet small">{t("call_took", { time: duration(call.started_at, call.ended_at) })}</p>}
           {notes.length > 0 && <p className="quiet small">{notes.join(" · ")}</p>}
+          {asked && call.result && <Result call={call} />}
           <h2>{t("call_arguments")}</h2>
           <Verbatim text={argumentsText(call.arguments)} label={t("call_arguments")} />
-          {call.result && <Result call={call} />}
+          {!asked && call.result && <Result call={call} />}
           <ShowAll call={call} />
         </div>
       </details>

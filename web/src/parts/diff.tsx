@@ -1,8 +1,9 @@
 /** What a task has changed in the workspace: all files in one scroll, and the way to take it back. */
 import { makeVisible, type FileDiff, type HubError, type TaskEntity, type WorkspaceDiff } from "@baton/sdk";
-import { useEffect, useRef, useState } from "react";
-import { keepComments, messageOf, useComments } from "../comments.ts";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { commentsOf, isSame, keepComments, messageOf, useComments, withoutLine, type LineComment } from "../comments.ts";
 import { useClient, useWords } from "../context.tsx";
+import { diffLines } from "../diff_lines.ts";
 import { bytesOf } from "../files.ts";
 import type { Key } from "../i18n/index.ts";
 import { DiffText } from "./diff_text.tsx";
@@ -100,7 +101,7 @@ function DiffBody({ sessionId, task, changes, onClose }: DiffProps) {
           </ul>
         </section>
       )}
-      <Comments sessionId={sessionId} onSent={onClose} />
+      <Comments sessionId={sessionId} files={diff.files} onSent={onClose} />
       {diff.files.length > 0 && <Undo diff={diff} task={task} onDone={onClose} />}
     </div>
   );
@@ -132,12 +133,19 @@ function File({ sessionId, file }: { sessionId: string; file: FileDiff }) {
 }
 
 /** What was said about lines, as one message. */
-function Comments({ sessionId, onSent }: { sessionId: string; onSent: () => void }) {
+function Comments({ sessionId, files, onSent }: { sessionId: string; files: readonly FileDiff[]; onSent: () => void }) {
   const client = useClient();
   const { t } = useWords();
   const [busy, setBusy] = useState(false);
   const said = useComments(client, sessionId).filter((one) => one.text.trim() !== "");
+  const lines = useMemo(() => files.map((file) => {
+    let found: ReturnType<typeof diffLines> | undefined;
+    // A long diff is looked through only where something was said about it.
+    return { path: file.path, lines: () => (found ??= diffLines(makeVisible(file.diff ?? ""))) };
+  }), [files]);
   if (said.length === 0) return null;
+  const lost = withoutLine(said, lines);
+  const remove = (gone: LineComment) => keepComments(client, sessionId, commentsOf(client, sessionId).filter((one) => !isSame(one, gone)));
   const text = messageOf(said, t);
   const most = client.welcome?.limits.max_text_bytes ?? Infinity;
   const tooLong = bytesOf(text) > most;
@@ -153,6 +161,23 @@ function Comments({ sessionId, onSent }: { sessionId: string; onSent: () => void
   }
   return (
     <div className="comments-bar" data-testid="comments">
+      {lost.length > 0 && (
+        <section className="comments-lost">
+          <p className="quiet small">{t("comments_lost")}</p>
+          <ul>
+            {lost.map((one) => (
+              <li key={`${one.path} ${one.side} ${one.line} ${one.quote}`} data-testid="comment-lost">
+                <div>
+                  <p className="quiet small">{t(one.side === "new" ? "comment_at" : "comment_at_old", { path: makeVisible(one.path), line: one.line })}</p>
+                  <code>{one.quote}</code>
+                  <p>{makeVisible(one.text)}</p>
+                </div>
+                <button type="button" className="icon-button" aria-label={t("comment_remove")} data-testid="comment-lost-remove" onClick={() => remove(one)}><Icon name="cross" /></button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
       <p>{tooLong ? t("comments_too_long") : t("comments_count", { count: said.length })}</p>
       <button type="button" className="primary" data-testid="comments-send" disabled={busy || tooLong} onClick={() => void send()}>{t("comments_send")}</button>
     </div>

@@ -1,7 +1,7 @@
 /** A file's diff: numbered lines, and what the user says about them. */
 import { makeVisible } from "@baton/sdk";
 import { Fragment, memo, useCallback, useMemo, useState, type KeyboardEvent } from "react";
-import { commentsOf, isSame, keepComments, useComments, type LineComment } from "../comments.ts";
+import { commentsOf, isSame, keepComments, placeIn, useComments, type LineComment } from "../comments.ts";
 import { useClient, useWords } from "../context.tsx";
 import { diffLines, type DiffLine } from "../diff_lines.ts";
 import { Icon } from "./icons.tsx";
@@ -18,14 +18,15 @@ export function DiffText({ sessionId, path, diff }: { sessionId: string; path: s
   const lines = useMemo(() => diffLines(makeVisible(diff)), [diff]);
   const own = comments.filter((one) => one.path === path);
   const firstLine = lines.find((line) => line.kind !== "head");
-  const [whole, setWhole] = useState(false);
+  // A comment beyond the fold is seen too.
+  const [whole, setWhole] = useState(() => lines.slice(FIRST).some((line) => own.some((one) => isSame(one, placeIn(path, line)))));
   const shown = whole ? lines : lines.slice(0, FIRST);
   const blocks = Array.from({ length: Math.ceil(shown.length / BLOCK) }, (_, index) => shown.slice(index * BLOCK, (index + 1) * BLOCK));
 
   const open = useCallback((line: DiffLine) => {
-    const at = placeOf(path, line);
+    const at = placeIn(path, line);
     const known = commentsOf(client, sessionId);
-    if (!known.some((one) => isSame(one, at))) keepComments(client, sessionId, [...known, { ...at, quote: line.text, text: "" }]);
+    if (!known.some((one) => isSame(one, at))) keepComments(client, sessionId, [...known, { ...at, text: "" }]);
   }, [client, sessionId, path]);
 
   // One stop for the tab key in a file; the arrows go from line to line.
@@ -44,7 +45,7 @@ export function DiffText({ sessionId, path, diff }: { sessionId: string; path: s
     <div className="diff-text" role="group" aria-label={makeVisible(path)} onKeyDown={keyDown}>
       {blocks.map((block, index) => (
         <div key={index} className="diff-block" style={{ containIntrinsicBlockSize: `auto ${block.length * 24}px` }}>
-          {block.map((line, row) => <Line key={row} sessionId={sessionId} line={line} first={line === firstLine} comment={own.length === 0 ? undefined : own.find((one) => isSame(one, placeOf(path, line)))} onOpen={open} />)}
+          {block.map((line, row) => <Line key={row} sessionId={sessionId} line={line} first={line === firstLine} comment={own.length === 0 ? undefined : own.find((one) => isSame(one, placeIn(path, line)))} onOpen={open} />)}
         </div>
       ))}
       {shown.length < lines.length && (
@@ -78,9 +79,6 @@ const Line = memo(function Line({ line, first, comment, sessionId, onOpen }: Lin
     </Fragment>
   );
 });
-
-/** Where a comment on a line stands. */
-const placeOf = (path: string, line: DiffLine) => ({ path, line: line.new ?? line.old ?? 0, side: line.new === null ? ("old" as const) : ("new" as const) });
 
 function CommentBox({ sessionId, comment }: { sessionId: string; comment: LineComment }) {
   const client = useClient();

@@ -1,5 +1,6 @@
 /** What the user said and the hub has not taken yet: visible, editable, cancellable, sent once. */
 import { makeVisible, type OutboxEntry, type SessionId } from "@baton/sdk";
+import { useEffect, useRef } from "react";
 import { useClient, useWords } from "../context.tsx";
 import type { Key } from "../i18n/index.ts";
 import { keepFiles, keptFiles } from "../files.ts";
@@ -9,12 +10,19 @@ import { Trouble } from "./trouble.tsx";
 /** Answers to cards show their fate on the card itself. */
 const ON_CARDS = ["confirm", "answer", "accept_handoff", "decline_handoff"];
 
-export function Outgoing({ sessionId }: { sessionId: SessionId }) {
+/** `onRefused`: something came back that the user has to see. */
+export function Outgoing({ sessionId, onRefused }: { sessionId: SessionId; onRefused: () => void }) {
   const client = useClient();
   const entries = client.outbox
     .list()
     .filter((entry) => entry.operation.session_id === sessionId && !ON_CARDS.includes(entry.operation.intent))
     .filter((entry) => entry.operation.intent === "say" || entry.state !== "sent");
+  const back = entries.filter((entry) => entry.state === "refused" || entry.state === "held" || entry.state === "unconfirmed").length;
+  const before = useRef(back);
+  useEffect(() => {
+    if (back > before.current) onRefused();
+    before.current = back;
+  }, [back]);
   return entries.map((entry) => <Row key={entry.operation.operation_id} entry={entry} />);
 }
 

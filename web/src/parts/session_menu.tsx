@@ -53,9 +53,12 @@ export function SessionMenu({ session }: { session: SessionEntity }) {
   const own = client.welcome?.device_id;
   const mayReset = own !== undefined && session.holder === own && session.activity === "idle";
   const reset = () => {
-    void client.ask({ intent: "reset_context", payload: {} }, session.id, true);
     shut();
-    showToast({ words: t("reset_context_done"), action: { words: t("undo_short"), run: () => void client.ask({ intent: "undo_reset", payload: {} }, session.id) } });
+    // Without a link it waits, and the hub may refuse it: it is done when the hub says so.
+    void client.ask({ intent: "reset_context", payload: {} }, session.id, true).then(({ settled }) => settled).then((reply) => {
+      if (!reply || reply.error) return;
+      showToast({ words: t("reset_context_done"), action: { words: t("undo_short"), run: () => void client.ask({ intent: "undo_reset", payload: {} }, session.id) } });
+    });
   };
   const rename = (event: FormEvent) => {
     event.preventDefault();

@@ -36,7 +36,7 @@ function items(state: SessionState): Item[] {
   // The end of a turn that did not go well is where the last event that touched it is.
   for (const it of state.all("turn")) if (it.state === "failed" || it.state === "interrupted") found.push({ kind: "turn", at: it.version, key: it.id, it });
   const from = state.session?.context_from;
-  if (from != null) found.push({ kind: "afresh", at: from, key: "afresh", it: null });
+  if (from != null && (state.historyBefore === null || state.historyBefore <= from)) found.push({ kind: "afresh", at: from, key: "afresh", it: null });
   for (const it of state.unfamiliar) found.push({ kind: "unfamiliar", at: it.seq, key: `${it.seq}-${it.name}`, it });
   return found.sort((a, b) => a.at - b.at);
 }
@@ -99,7 +99,7 @@ function useInSight(box: RefObject<HTMLElement | null>, numbers: string) {
               continue;
             }
             // What is in use or was opened stays as it is.
-            if (target.matches(":focus-within") || target.querySelector("details[open]")) continue;
+            if (target.matches(":focus-within") || target.querySelector("details[open]:not([data-asked=true])")) continue;
             if (before.has(number)) heights.current.set(number, boundingClientRect.height);
             next.delete(number);
           }
@@ -130,6 +130,7 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
+  const lastTop = useRef(0);
   const [away, setAway] = useState(false);
   const [seenAtLeaving, setSeen] = useState(0);
   const [most, setMost] = useState(WINDOW);
@@ -175,7 +176,9 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
     const element = box.current;
     if (!element || !content.current) return;
     const stay = () => {
-      if (atEnd.current) element.scrollTop = element.scrollHeight;
+      if (!atEnd.current) return;
+      element.scrollTop = element.scrollHeight;
+      lastTop.current = element.scrollTop;
     };
     const watch = new ResizeObserver(() => {
       stay();
@@ -217,7 +220,14 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
     const element = box.current;
     if (!element) return;
     const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
+    const up = element.scrollTop < lastTop.current;
+    lastTop.current = element.scrollTop;
     if (near === atEnd.current) return;
+    // What came in below while the page was on its way to the end isn't the reader's leaving it.
+    if (!near && !up) {
+      element.scrollTop = element.scrollHeight;
+      return;
+    }
     atEnd.current = near;
     if (near) {
       back();
@@ -301,6 +311,9 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
   const silent = answering.length > 0 || doing === "idle" || doing === "awaiting_user" || (doing === "error" && restOf(state) !== null);
   const activity = silent ? null : doing;
 
+  /** Turns that a command of the user's has begun. */
+  const byCommand = useMemo(() => new Set(state.all("message").filter((message) => message.role === "user" && message.text.startsWith("/")).map((message) => message.turn_id)), [state, changes]);
+
   /** The title of the step that a call names. */
   function stepOf(call: CallEntity): string | undefined {
     const id = (call.arguments as { step_id?: unknown } | null)?.step_id;
@@ -355,6 +368,9 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
     return reason === "" || state.all("message").some((message) => message.role === "hub" && message.turn_id === turn.id && (message.text.includes(reason) || reason.includes(message.text.trim())));
   };
 
+  // Only whoever holds the session may, and not while the agent works.
+  const mayUndoReset = client.welcome != null && state.session?.holder === client.welcome.device_id && !state.all("turn").some((turn) => !turn.ended_at);
+
   function callRow(call: CallEntity) {
     return (
       <CallRow
@@ -365,6 +381,7 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
         progress={state.progress.get(call.id)}
         device={findDevice(client, call.device_id)}
         step={stepOf(call)}
+        asked={byCommand.has(call.turn_id)}
       />
     );
   }
@@ -384,7 +401,12 @@ export function Timeline({ ref, state, loadOlder, target, loadUntil, onCardInVie
           </p>
         );
       case "afresh":
-        return <p key={item.key} className="turn-end" data-testid="afresh">{t("reset_context_line")}</p>;
+        return (
+          <div key={item.key} className="turn-end afresh" data-testid="afresh">
+            <span>{t("reset_context_line")}</span>
+            {mayUndoReset && <button type="button" className="quiet-button" data-testid="undo-reset" onClick={() => void client.ask({ intent: "undo_reset", payload: {} }, sessionId)}>{t("undo_short")}</button>}
+          </div>
+        );
       case "unfamiliar":
         return <p key={item.key} className="turn-end" data-testid="unfamiliar">{t("unfamiliar", { name: makeVisible(item.it.name) })}</p>;
     }

@@ -10,6 +10,7 @@ import { ToastLine } from "../parts/toast.tsx";
 import { Trouble } from "../parts/trouble.tsx";
 import { toHome, useRoute } from "../route.ts";
 import { waitingIn } from "../sessions.ts";
+import { showToast, takeAfterReload } from "../toast.ts";
 import { Devices } from "./devices.tsx";
 import { Help } from "./help.tsx";
 import { Home, NewSession } from "./home.tsx";
@@ -24,6 +25,12 @@ export function Console({ pairing }: { pairing: string | null }) {
   const [shows, setShows] = useState<"devices" | "help" | null>(pairing ? "devices" : null);
   const [code, setCode] = useState(pairing);
   useKeys({ client, route, showDevices: () => setShows("devices"), showHelp: () => setShows("help") });
+
+  useEffect(() => {
+    const words = takeAfterReload();
+    if (words) showToast({ words: t(words) });
+    // Once, when the page is there.
+  }, []);
 
   // What waits is on the tab, and on the installed app's icon.
   const sessions = client.sessions ?? [];

@@ -1,15 +1,17 @@
 /** The user's devices: who they are, how far each is trusted, and the way to add or remove one. */
-import { HubError, makeVisible, type DeviceView, type Invitation, type PairingPreview, type Trust } from "@baton/sdk";
+import { HubError, makeVisible, type BatonClient, type DeviceView, type Invitation, type PairingPreview, type Trust } from "@baton/sdk";
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { useClient, useWords } from "../context.tsx";
 import { asOf } from "../format.ts";
-import { showToast } from "../toast.ts";
+import { clearWorker } from "../service_worker_start.ts";
+import { sayAfterReload } from "../toast.ts";
 import type { Key } from "../i18n/index.ts";
 import { AllAsking, AsksByLink } from "../parts/asking.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Install } from "./install.tsx";
 import { Rules } from "../parts/rules.tsx";
-import { Scan } from "../parts/scan.tsx";
+import { Ticks } from "../parts/banners.tsx";
+import { isOwnName, Scan } from "../parts/scan.tsx";
 import { asHubError, Trouble } from "../parts/trouble.tsx";
 
 /** `code`: a new device's QR code led here. */
@@ -82,6 +84,14 @@ function Device({ device, mayManage, onError }: { device: DeviceView; mayManage:
       {edits && <Edit device={device} onDone={() => setEdits(false)} onError={onError} />}
     </li>
   );
+}
+
+/** Nothing but what makes this device quick; then all of it is loaded afresh. */
+async function clearCache(client: BatonClient): Promise<void> {
+  await client.forgetKept().catch(() => undefined);
+  await clearWorker().catch(() => undefined);
+  sayAfterReload("forget_kept_done");
+  location.reload();
 }
 
 const TRUSTS: readonly Trust[] = ["trusted", "standard", "guest"];
@@ -164,7 +174,8 @@ function Edit({ device, onDone, onError }: { device: DeviceView; onDone: () => v
       )}
       {device.own && (
         <>
-          <button type="button" data-testid="forget-kept" onClick={() => void client.forgetKept().then(() => client.paired()).catch(() => undefined).then(() => { showToast({ words: t("forget_kept_done") }); onDone(); })}>{t("forget_kept")}</button>
+          {/* Without the hub there is nothing to load it from. */}
+          <button type="button" data-testid="forget-kept" disabled={busy || client.connection !== "live"} onClick={() => { setBusy(true); void clearCache(client); }}>{t("forget_kept")}</button>
           <p className="quiet small">{t("forget_kept_text")}</p>
         </>
       )}
@@ -257,6 +268,7 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
               value={code}
               placeholder="ABCD-EFGH"
               maxLength={12}
+              autoFocus
               autoComplete="off"
               autoCapitalize="characters"
               spellCheck={false}
@@ -270,7 +282,10 @@ function ApproveDevice({ scanned, open, setOpen }: { scanned: string | null; ope
             <button type="button" onClick={() => setOpen(false)}>{t("cancel")}</button>
           </div>
           {invites ? <Invite /> : (
-            <button type="button" className="quiet-button" data-testid="invite" onClick={() => setInvites(true)}>{t("invite_instead")}</button>
+            <>
+              <button type="button" className="quiet-button" data-testid="invite" onClick={() => setInvites(true)}>{t("invite_instead")}</button>
+              {isOwnName(location.hostname) && <p className="quiet small" data-testid="invite-loopback"><Ticks text={t("invite_loopback")} /></p>}
+            </>
           )}
         </form>
       )}
@@ -301,6 +316,7 @@ function Invite() {
               {TRUSTS.map((level) => <option key={level} value={level}>{t(`trust_${level}`)}</option>)}
             </select>
           </label>
+          <p className="quiet small" data-testid="invite-trust-text">{t(`trust_${trust}_text`)}</p>
           <button type="button" data-testid="invite-show" onClick={() => void client.hub.invite(trust).then(setLink, (caught: unknown) => setError(asHubError(caught)))}>
             {t("invite_show")}
           </button>

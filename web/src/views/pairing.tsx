@@ -78,7 +78,7 @@ export function Pairing({ client, invitation, pairing, onPaired }: PairingProps)
       ) : (
         <form onSubmit={(event) => void begin(event)}>
           <h1>{t("pair_title")}</h1>
-          <p className="lead">{t(secret ? "pair_invited" : "pair_uninvited")}</p>
+          <p className="lead">{t(secret ? "pair_invited" : client.revoked ? "pair_revoked" : "pair_uninvited")}</p>
           {error && <Trouble error={error} />}
           {noCookie && <p className="trouble" role="alert" data-testid="no-cookie">{t("no_cookie")}</p>}
           {pairing && <p className="notice" role="status">{t("pair_other_first")}</p>}

@@ -90,7 +90,7 @@ export function SessionView({ sessionId, target, elsewhere }: { sessionId: Sessi
                 onCardInView={setCardInView}
                 top={<>{!twoRooms && <ModelBanner />}{!state.loaded && (client.connection === "live" || client.connection === "connecting" || !listed ? <Loading /> : <LastSummary session={listed} />)}</>}
               >
-                <Outgoing sessionId={sessionId} />
+                <Outgoing sessionId={sessionId} onRefused={() => timeline.current?.toEnd()} />
               </Timeline>
             </OpenFileContext>
             </SessionContext>
