@@ -20,6 +20,13 @@ impl Address {
     /// The address that was given, or the one of the hub on this machine.
     pub(crate) fn given(given: Option<&str>, vouching: &Vouching) -> Result<Self, Failure> {
         let (url, fragment) = given.unwrap_or(USUAL).split_once('#').unwrap_or((given.unwrap_or(USUAL), ""));
+        if fragment.split('&').any(|part| part.starts_with("invite=")) {
+            // What stands on a command line is read by other users of the machine, and kept in a history.
+            return Err(Failure::usage(
+                "That link lets in whoever opens it first, so it has no place on a command line.",
+                "Open it in a browser, or withdraw it by opening it there; here give the hub's address alone, and approve the code.",
+            ));
+        }
         let authority = match (&vouching.fingerprint, &vouching.ca) {
             (Some(fingerprint), _) => Some(fingerprint.clone()),
             (None, Some(file)) => Some(std::fs::read_to_string(file).map_err(|error| {
@@ -82,12 +89,18 @@ mod tests {
     #[test]
     fn a_link_names_the_hub_and_its_authority() {
         let digits = "0123456789abcdef".repeat(4);
-        let link = given(&format!("https://hub.lan:1/#invite=secret&ca={digits}"), None).unwrap();
+        let link = given(&format!("https://hub.lan:1/#ca={digits}"), None).unwrap();
         assert_eq!(link, Address { url: "https://hub.lan:1".to_owned(), authority: Some(digits.clone()) });
         let other = "f".repeat(64);
         let told = given(&format!("https://hub.lan:1/#ca={digits}"), Some(&other)).unwrap();
         assert_eq!(told.authority, Some(other), "what is said on the command line goes first");
         assert_eq!(given("https://hub.lan:1/", None).unwrap(), Address { url: "https://hub.lan:1".to_owned(), authority: None });
+    }
+
+    #[test]
+    fn s4_s6_a_link_that_lets_in_has_no_place_on_a_command_line() {
+        assert!(given("https://hub.lan:1/#invite=secret", None).is_err());
+        assert!(given(&format!("https://hub.lan:1/#ca={}&invite=secret", "a".repeat(64)), None).is_err());
     }
 
     #[test]

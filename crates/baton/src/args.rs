@@ -204,7 +204,7 @@ pub(crate) enum UserAction {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pair {
-    /// The hub's address, or a link that it printed. Default: the hub on this machine.
+    /// The hub's address, with `/#ca=FINGERPRINT` where it vouches for itself, as `baton up` prints it. Default: the hub on this machine.
     #[arg(value_name = "URL")]
     pub(crate) hub: Option<String>,
     #[command(flatten)]

@@ -51,9 +51,13 @@ impl HubFile {
 
     /// The link that pairs a device by a secret. What follows the `#` never leaves the browser.
     pub(crate) fn link(&self, secret: &str) -> String {
-        // A browser asks its system whom to trust; Baton's own ends take the fingerprint from the link.
-        let authority = self.public_authority.as_ref().map(|authority| format!("&ca={authority}")).unwrap_or_default();
-        format!("{}/#invite={secret}{authority}", self.public_url)
+        format!("{}/#invite={secret}", self.public_url)
+    }
+
+    /// The address for Baton's own ends on other machines. A browser asks its system whom to trust; they take it from here.
+    pub(crate) fn address_elsewhere(&self) -> String {
+        let authority = self.public_authority.as_ref().map(|authority| format!("/#ca={authority}")).unwrap_or_default();
+        format!("{}{authority}", self.public_url)
     }
 
     /// A hub that was killed leaves its file behind.

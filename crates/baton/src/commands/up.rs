@@ -119,8 +119,7 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
         picture(&trust);
         line(&words);
     }
-    // A browser has no use for the fingerprint, and without it the picture is a good deal smaller.
-    picture(link.split('&').next().unwrap_or(link));
+    picture(link);
     let then = if serving.trust_link().is_some() { "Then open" } else { "Open" };
     line(&format!("{then} this on your phone; it works once, for five minutes:\n\n    {link}\n"));
     if serving.file.public_url == serving.file.url {
@@ -143,7 +142,11 @@ fn welcome(serving: &Serving, workspace: &Path, link: &str, model: Option<&str>,
             found.map(|found| format!("{} ", make_visible(&found))).unwrap_or_default()
         )),
     }
-    line("Terminal   baton pair, then approve the code on your phone\n\nCtrl-C stops.");
+    line("Terminal   baton pair, then approve the code on your phone");
+    if serving.file.public_authority.is_some() {
+        line(&format!("Elsewhere  baton pair {}", serving.file.address_elsewhere()));
+    }
+    line("\nCtrl-C stops.");
 }
 
 /// A link as a phone's camera reads it.
