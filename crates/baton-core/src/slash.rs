@@ -1,4 +1,4 @@
-use baton_proto::{ErrorBody, SlashCommand};
+use baton_proto::{ErrorBody, ErrorCode, SlashCommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -51,7 +51,7 @@ pub(crate) fn parse(text: &str) -> Option<Result<Literal, ErrorBody>> {
 fn read(name: &str, rest: &str) -> Result<Literal, ErrorBody> {
     let usage = |of: &str| -> ErrorBody {
         let usage = commands().into_iter().find(|command| command.name == of).map(|command| command.usage).unwrap_or_default();
-        ErrorBody::invalid(format!("That command can't be read. Usage: {usage}"))
+        ErrorBody::new(ErrorCode::Invalid, format!("That command can't be read. Usage: {usage}"), "Write it like that, and send it again.")
     };
     let literal = |tool: &str, arguments: Value| Ok(Literal { tool: tool.to_owned(), arguments, named: None });
     match name {
@@ -88,7 +88,11 @@ fn read(name: &str, rest: &str) -> Result<Literal, ErrorBody> {
         }
         other => {
             let known: Vec<_> = commands().into_iter().map(|command| command.name).collect();
-            Err(ErrorBody::invalid(format!("There is no command '/{other}'; known are {}.", known.join(", "))))
+            Err(ErrorBody::new(
+                ErrorCode::Invalid,
+                format!("There is no command '/{other}'; known are {}.", known.join(", ")),
+                "Write one of these; what isn't meant as a command may begin with any other character.",
+            ))
         }
     }
 }

@@ -100,14 +100,26 @@ pub(super) fn answer(
     }
     let given = option.or(text).map(str::trim).unwrap_or_default();
     if given.is_empty() || given.len() > MAX_TEXT_BYTES {
-        return Err(ErrorBody::invalid("An answer is `text` or `option`, neither empty nor over 32 KiB."));
+        return Err(ErrorBody::new(
+            ErrorCode::Invalid,
+            "An answer is `text` or `option`, neither empty nor over 32 KiB.",
+            "Write a few words, or choose one of the options.",
+        ));
     }
     if option.is_some() && !question.options.iter().any(|known| known == given) {
-        return Err(ErrorBody::invalid(format!("The options are: {}.", question.options.join(", "))));
+        return Err(ErrorBody::new(
+            ErrorCode::Invalid,
+            format!("The options are: {}.", question.options.join(", ")),
+            "Choose one of them, or answer in words of your own.",
+        ));
     }
     if question.kind == QuestionKind::Outcome {
         if !OUTCOME_OPTIONS.contains(&given) {
-            return Err(ErrorBody::invalid("The answer is one of `happened`, `do_it`, `skip`."));
+            return Err(ErrorBody::new(
+                ErrorCode::Invalid,
+                "The answer is one of `happened`, `do_it`, `skip`.",
+                "Look whether it happened: answer `happened` if it did, `do_it` to do it now, or `skip` to leave it.",
+            ));
         }
         let risk = draft.state.calls.get(&question.call_id).map(|call| call.risk);
         if let (Some(risk), "do_it") = (risk, given) {

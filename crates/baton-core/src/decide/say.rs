@@ -86,7 +86,7 @@ impl<'a> Said<'a> {
 
     fn check(&self) -> Result<(), ErrorBody> {
         if self.text.is_empty() && self.attachments.is_empty() {
-            return Err(ErrorBody::invalid("There is nothing in the message."));
+            return Err(ErrorBody::new(ErrorCode::Invalid, "There is nothing in the message.", "Write something, or attach a file."));
         }
         let size = words::json_len(self.text) + self.selection.map_or(0, |selection| words::json_len(&selection.text));
         if size > MAX_TEXT_BYTES {
@@ -120,7 +120,11 @@ pub(super) fn say(draft: &mut Draft<'_>, sender: &ActingDevice, said: &Said<'_>,
     let text = said.text;
     if let Some(literal) = slash::parse(text) {
         if !said.attachments.is_empty() {
-            return Err(ErrorBody::invalid("A slash command takes no attachments."));
+            return Err(ErrorBody::new(
+                ErrorCode::Invalid,
+                "A slash command takes no attachments.",
+                "Send the files with a message of their own.",
+            ));
         }
         return literal_request(draft, sender, said, literal?);
     }
