@@ -330,11 +330,17 @@ impl Hub {
     }
 
     pub fn devices(&self, who: Identity) -> Vec<DeviceView> {
-        self.shared.directory.views(who)
+        let mut views = self.shared.directory.views(who);
+        for view in &mut views {
+            self.shared.workspaces.bring_up_to_date(who.user_id, &mut view.workspaces);
+        }
+        views
     }
 
     pub fn workspaces(&self, who: Identity) -> Vec<baton_proto::Workspace> {
-        self.shared.directory.workspaces(who.user_id)
+        let mut workspaces = self.shared.directory.workspaces(who.user_id);
+        self.shared.workspaces.bring_up_to_date(who.user_id, &mut workspaces);
+        workspaces
     }
 
     /// Makes a one-time link's secret. `by` is the trusted device that asks, which decides about whoever opens it; or `None` for the hub's
