@@ -36,8 +36,13 @@ function stepTitle(step: unknown): string {
 
 function plain(value: unknown): string {
   if (typeof value === "string") return value;
-  if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value.join(" ");
+  if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value.map(quoted).join(" ");
   return JSON.stringify(value);
+}
+
+/** A word of a command as a shell takes it, so that words can be told apart. */
+function quoted(word: string): string {
+  return /^[\p{L}\p{N}_@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 function line(text: string): string {

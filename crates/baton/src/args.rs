@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 /// One agent that follows you across your devices. Its running state lives on a hub of your own.
 ///
-/// Exit codes: 0 done, 2 usage, 3 awaiting input, 4 failed, 5 hub unreachable.
+/// Exit codes: 0 done, 2 usage, 3 awaiting input, 4 failed, 5 hub unreachable, 130 waiting was interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -152,9 +152,12 @@ pub(crate) struct Serve {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Device {
-    /// The hub's address. Needed the first time; the device is paired then.
+    /// The hub's address, with `/#ca=FINGERPRINT` where it vouches for itself. Needed the first time; the device is paired then.
     #[arg(long, value_name = "URL")]
     pub(crate) hub: Option<String>,
+    /// The same, as `baton pair` takes it.
+    #[arg(value_name = "URL", conflicts_with = "hub")]
+    pub(crate) hub_named: Option<String>,
     #[command(flatten)]
     pub(crate) vouching: Vouching,
     /// Where the device keeps its journal and history. Default: `baton/device` in your data directory.
@@ -207,6 +210,9 @@ pub(crate) struct Pair {
     /// The hub's address, with `/#ca=FINGERPRINT` where it vouches for itself, as `baton up` prints it. Default: the hub on this machine.
     #[arg(value_name = "URL")]
     pub(crate) hub: Option<String>,
+    /// The same, as `baton device` takes it.
+    #[arg(long = "hub", value_name = "URL", conflicts_with = "hub")]
+    pub(crate) hub_named: Option<String>,
     #[command(flatten)]
     pub(crate) vouching: Vouching,
     /// This terminal's name. Default: this machine's.
@@ -288,14 +294,14 @@ pub(crate) struct Search {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rename {
     pub(crate) title: String,
-    /// By default the newest session.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Its id, or the end of it.
+    /// The session, by its id, the end of it, or `latest`.
     pub(crate) id: String,
     /// The opposite.
     #[arg(long)]
@@ -311,12 +317,15 @@ pub(crate) struct Send {
     /// A file that goes with it: an image, or a text of up to 64 MiB that the agent reads in parts. May be given up to ten times.
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
-    /// The session. Default: the newest open one, or a new one.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest open one, or a new one.
     #[arg(long, value_name = "ID", conflicts_with = "new")]
     pub(crate) session: Option<String>,
     /// Open a new session.
     #[arg(long)]
     pub(crate) new: bool,
+    /// Open a new session in this workspace: its name, its path, or its id, as `baton devices` lists them.
+    #[arg(long, value_name = "NAME|PATH|ID", conflicts_with = "session")]
+    pub(crate) workspace: Option<String>,
     /// While the agent works: let it finish first, then begin with this. Without it, this is read at the agent's next step.
     #[arg(long, conflicts_with = "interrupt")]
     pub(crate) queue: bool,
@@ -333,9 +342,9 @@ pub(crate) struct Send {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OfWork {
-    /// The task, by its id or the end of it. Default: the newest of the session.
+    /// The task, by its id or the end of it. Default: that of the newest recorded change, which may be a slash command's alone.
     pub(crate) task: Option<String>,
-    /// The session. Default: the newest.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// A step of the task's plan.
@@ -347,7 +356,7 @@ pub(crate) struct OfWork {
 pub(crate) struct Cat {
     /// The file, relative to the workspace, as in `src/main.rs` or `src/main.rs:12`. The directory that you are in doesn't matter.
     pub(crate) path: String,
-    /// The session. Default: the newest.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Write it to a new file instead.
@@ -366,14 +375,14 @@ pub(crate) struct Undo {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OfSession {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Export {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
     /// The file to write; it must not exist yet. Default: `baton-session-ID.jsonl` here.
     pub(crate) file: Option<PathBuf>,
 }
@@ -395,14 +404,14 @@ pub(crate) struct Backup {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Events {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
     /// Print what came after this sequence number.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) after: u64,
@@ -457,7 +466,7 @@ pub(crate) enum RulesAction {
 pub(crate) struct Answer {
     /// The question.
     pub(crate) id: String,
-    /// The answer, or one of the question's options word by word.
+    /// The answer, or the number of one of the question's options, or an option word by word.
     pub(crate) text: String,
     /// Confirm once more what is dangerous.
     #[arg(long)]
@@ -466,8 +475,8 @@ pub(crate) struct Answer {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TakeOver {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
     /// From a device that is connected, too.
     #[arg(long)]
     pub(crate) force: bool,
@@ -478,8 +487,8 @@ pub(crate) struct TakeOver {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
-    /// The session.
-    pub(crate) id: String,
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
+    pub(crate) id: Option<String>,
     /// Pause instead, to go on later.
     #[arg(long)]
     pub(crate) pause: bool,
@@ -487,19 +496,22 @@ pub(crate) struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Chat {
-    /// The session. Default: the newest open one, or a new one.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest open one, or a new one.
     #[arg(long, value_name = "ID", conflicts_with = "new")]
     pub(crate) session: Option<String>,
     /// Open a new session.
     #[arg(long)]
     pub(crate) new: bool,
+    /// Open a new session in this workspace: its name, its path, or its id, as `baton devices` lists them.
+    #[arg(long, value_name = "NAME|PATH|ID", conflicts_with = "session")]
+    pub(crate) workspace: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Handoff {
-    /// The device to offer it to, by its name, its id or the end of it.
+    /// The device to offer it to: its id or the end of it, its name or a part of it, or its kind, such as `phone`.
     pub(crate) device: String,
-    /// The session. Default: the newest.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Confirm a switch while something with a lasting effect is under way.
@@ -509,7 +521,7 @@ pub(crate) struct Handoff {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
-    /// The session. Default: the newest.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Take the latest reset back.
@@ -522,7 +534,7 @@ pub(crate) struct Reset {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Release {
-    /// The session. Default: the newest.
+    /// The session, by its id, the end of it, or `latest`. Default: the newest.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Confirm a switch while something with a lasting effect is under way.

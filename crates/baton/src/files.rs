@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// `baton` in the user's data directory.
 pub(crate) fn default_data() -> Result<PathBuf, Failure> {
-    home("XDG_DATA_HOME", ".local/share").map(|base| base.join("baton"))
+    home("XDG_DATA_HOME", ".local/share", "Set HOME to your home directory, or BATON_DATA to the directory to use.")
+        .map(|base| base.join("baton"))
 }
 
 /// `baton` in the user's configuration directory.
 pub(crate) fn config() -> Result<PathBuf, Failure> {
-    home("XDG_CONFIG_HOME", ".config").map(|base| base.join("baton"))
+    home("XDG_CONFIG_HOME", ".config", "Set HOME to your home directory.").map(|base| base.join("baton"))
 }
 
-fn home(variable: &str, below_home: &str) -> Result<PathBuf, Failure> {
+fn home(variable: &str, below_home: &str, hint: &str) -> Result<PathBuf, Failure> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable)
         .or_else(|| absolute("HOME").map(|home| home.join(below_home)))
-        .ok_or_else(|| Failure::usage("Neither HOME nor a data directory is set.", "Set HOME, or name the directory with --data."))
+        .ok_or_else(|| Failure::usage(format!("Neither HOME nor {variable} is set, so it isn't known where your files are."), hint))
 }
 
 /// Makes a directory that only its owner may look into.

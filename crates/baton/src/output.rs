@@ -1,3 +1,4 @@
+use crate::failure::{FAILED, Failure};
 use baton_proto::make_visible;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -55,10 +56,24 @@ pub(crate) fn escape_json(json: &str) -> String {
 
 /// A line that is already as it should be.
 pub(crate) fn line(text: &str) {
+    bytes(format!("{text}\n").as_bytes());
+}
+
+/// What is already as it should be, with its ends of lines. It ends the program when it can't be written.
+pub(crate) fn bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    // A reader that is gone, such as `head`, needs no more lines.
-    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        // A reader that is gone, such as `head`, needs no more.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            let failure = Failure::failed(
+                format!("The output can't be written: {error}. What was printed isn't whole."),
+                "Free some space, or write to another place. What was asked for may have been done: `baton show latest` tells.",
+            );
+            let _ = failure.tell(false);
+            std::process::exit(FAILED.into());
+        }
     }
 }
 

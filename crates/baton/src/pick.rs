@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use baton_client::Http;
 use baton_proto::{
-    ApprovalEntity, ApprovalState, EntityView, ErrorCode, Intent, Operation, OperationId, QuestionEntity, Reply, ReplyStatus,
+    ApprovalEntity, ApprovalState, CallEntity, EntityView, ErrorCode, Intent, Operation, OperationId, QuestionEntity, Reply, ReplyStatus,
     SessionEntity, SessionFilter, SessionId, SessionSummary, SessionView, TaskId,
 };
 use uuid::Uuid;
@@ -18,8 +18,7 @@ pub(crate) async fn session(http: &Http, named: &str) -> Result<SessionId, Failu
     }
     let list = http.sessions(None, Some(LOOKED_THROUGH)).await?.sessions;
     if named == "latest" {
-        return list
-            .first()
+        return newest_of(&list)
             .map(|session| session.session_id)
             .ok_or_else(|| Failure::failed("There is no session yet.", "Open one with `baton send --new TEXT`."));
     }
@@ -39,7 +38,18 @@ pub(crate) async fn session(http: &Http, named: &str) -> Result<SessionId, Failu
 
 /// The newest session that is open, if any.
 pub(crate) async fn newest(http: &Http) -> Result<Option<SessionSummary>, Failure> {
-    Ok(http.sessions(None, Some(1)).await?.sessions.into_iter().next())
+    Ok(newest_of(&http.sessions(None, Some(LOOKED_THROUGH)).await?.sessions).cloned())
+}
+
+/// The newest in which something was said; one in which nothing was only where there is no other. The list puts pinned ones first.
+fn newest_of(list: &[SessionSummary]) -> Option<&SessionSummary> {
+    let newest = |said: bool| list.iter().filter(|session| session.title.is_empty() != said).max_by_key(|session| session.updated_at);
+    newest(true).or_else(|| newest(false))
+}
+
+/// Whether nothing was said in a session yet.
+pub(crate) fn is_empty(view: &SessionView) -> bool {
+    !view.entities.iter().any(|entity| matches!(entity, EntityView::Message(_)))
 }
 
 pub(crate) fn entity(view: &SessionView) -> Result<&SessionEntity, Failure> {
@@ -69,6 +79,17 @@ pub(crate) fn task(view: &SessionView, named: &str) -> Result<TaskId, Failure> {
         [] => Err(Failure::usage(format!("No task's id ends with '{named}' in that session."), "`baton show SESSION --json` lists them.")),
         _ => Err(Failure::usage(format!("More than one task's id ends with '{named}'."), "Give more of it.")),
     }
+}
+
+/// The call that made the newest recorded change of a session, for a task or as a slash command. What takes changes back is none.
+pub(crate) fn newest_change(view: &SessionView) -> Option<&CallEntity> {
+    let calls = view.entities.iter().filter_map(|entity| match entity {
+        EntityView::Call(call) => Some(&**call),
+        _ => None,
+    });
+    calls
+        .filter(|call| call.tool != "undo" && call.result.as_ref().is_some_and(|result| !result.changes.is_empty()))
+        .max_by_key(|call| call.created_seq)
 }
 
 /// The tasks of a session, the newest last.

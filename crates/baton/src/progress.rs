@@ -1,8 +1,9 @@
 //! Following a session in a terminal: each change as a line, until the agent rests or waits for the user.
 
-use crate::failure::{AWAITING_INPUT, FAILED, Failure};
+use crate::failure::{AWAITING_INPUT, FAILED, Failure, INTERRUPTED, plainly};
 use crate::output::{self, Output};
 use crate::profile::Profile;
+use crate::{interrupt, words};
 use baton_client::{Connection, ConnectionConfig, Hello, Incoming, Timing};
 use baton_proto::{
     ApprovalState, CallOrigin, CallState, Change, ClientType, DeltaPart, EntityView, HubFrame, MessageId, QuestionState, Role,
@@ -44,8 +45,17 @@ pub(crate) async fn follow(
     let mut shown = Shown::default();
     let mut lost = 0;
     let mut refused = false;
+    let mut asked_to_stop = std::pin::pin!(interrupt::asked_to_stop());
     let code = loop {
-        let Some(word) = incoming.recv().await else { break FAILED };
+        let word = tokio::select! {
+            word = incoming.recv() => word,
+            _ = &mut asked_to_stop, if until != Until::Interrupted => {
+                handle.stop().await;
+                eprintln!("\nbaton: The agent goes on without this terminal.\n       Back to it: baton chat --session {session}   |   Stop it: baton stop {session}");
+                return Ok(INTERRUPTED);
+            }
+        };
+        let Some(word) = word else { break FAILED };
         match word {
             Incoming::Frame(frame) => match *frame {
                 HubFrame::Change(change) if change.session_id == session => {
@@ -79,6 +89,7 @@ pub(crate) async fn follow(
             Incoming::Connected(_) => lost = 0,
             Incoming::Disconnected { reason } => {
                 lost += 1;
+                let reason = plainly(&reason);
                 if lost == 1 {
                     eprintln!("baton: the link to the hub is gone ({reason}); trying again");
                 }
@@ -277,7 +288,7 @@ fn print(shown: &mut Shown, change: &Change, out: &Output) {
     }
     let added = shown.change(change);
     if let Some(end) = added.end {
-        println!("{end}");
+        output::line(end);
     }
     for line in added.lines {
         out.say(&json!(null), &line.text);
@@ -285,9 +296,7 @@ fn print(shown: &mut Shown, change: &Change, out: &Output) {
 }
 
 fn print_piece(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "{}", baton_proto::make_visible(text)).and_then(|()| out.flush());
+    output::bytes(baton_proto::make_visible(text).as_bytes());
 }
 
 /// What a change has to say, with what waits for the user or without it.
@@ -320,7 +329,7 @@ fn line(entity: &EntityView, event: &SessionEvent, streamed: bool) -> Option<Str
         (EntityView::Approval(approval), _) if approval.state == ApprovalState::Open => crate::commands::show::approval(approval),
         (EntityView::Question(question), _) if question.state == QuestionState::Open => crate::commands::show::question(question),
         (EntityView::Turn(_), SessionEvent::ModelFailed { error, retry_at: Some(at), .. }) => {
-            format!("[{}. It is tried again at {at}.]", error.message.trim_end_matches('.'))
+            format!("[{}. It is tried again {}.]", error.message.trim_end_matches('.'), words::until(*at))
         }
         (EntityView::Turn(turn), SessionEvent::TurnInterrupted { .. } | SessionEvent::TurnFailed { .. })
             if turn.state != TurnState::Finished =>
@@ -332,21 +341,24 @@ fn line(entity: &EntityView, event: &SessionEvent, streamed: bool) -> Option<Str
 }
 
 pub(crate) fn call_line(call: &baton_proto::CallEntity) -> Option<String> {
-    let what = format!("{} {}", call.tool, summary(&call.arguments));
+    let what = words::call_title(&call.tool, &call.arguments);
+    let printed = || call.result.as_ref().map_or("", |result| result.content.trim_end());
     Some(match call.state {
         CallState::Started => format!("· {what}"),
         // What was asked for word by word is shown whole.
         CallState::Succeeded if call.origin == CallOrigin::User => {
-            format!("✓ {}\n{}", call.tool, call.result.as_ref().map_or("", |result| result.content.as_str()))
+            format!("✓ {}\n{}", call.tool, call.result.as_ref().map_or("", |result| result.content.as_str())).trim_end().to_owned()
         }
         CallState::Succeeded => {
             let first =
                 call.result.as_ref().and_then(|result| result.content.lines().find(|line| !line.trim().is_empty())).unwrap_or_default();
-            format!("✓ {what}{}", if first.is_empty() { String::new() } else { format!(" → {}", cut(first, 100)) })
+            format!("✓ {what}{}", if first.is_empty() { String::new() } else { format!(" → {}", words::cut(first, 100)) })
         }
         CallState::Failed => {
-            let error = call.error.as_ref().map_or_else(String::new, |error| format!("{} {}", error.message, error.hint));
-            format!("✗ {what}: {error}")
+            let error = call.error.as_ref().map_or_else(String::new, |error| format!(": {} {}", error.message, error.hint));
+            let printed = if call.origin == CallOrigin::User { printed().to_owned() } else { tail(printed()) };
+            let printed = if printed.is_empty() { printed } else { format!("\n{printed}") };
+            format!("✗ {what}{}{printed}", error.trim_end())
         }
         CallState::Cancelled => format!("■ {what}: {}", call.reason.clone().unwrap_or_default()),
         CallState::Unknown => format!("? {what}: {}", call.reason.clone().unwrap_or_default()),
@@ -354,22 +366,16 @@ pub(crate) fn call_line(call: &baton_proto::CallEntity) -> Option<String> {
     })
 }
 
-/// The arguments in one short line.
-fn summary(arguments: &serde_json::Value) -> String {
-    let Some(map) = arguments.as_object() else { return String::new() };
-    let shown: Vec<String> = map
-        .iter()
-        .map(|(key, value)| match value {
-            serde_json::Value::String(text) => format!("{key}={}", cut(text.lines().next().unwrap_or_default(), 48)),
-            other => format!("{key}={}", cut(&other.to_string(), 60)),
-        })
-        .collect();
-    cut(&shown.join(" "), 140)
-}
+/// Rows that are shown of what a failing call of the agent's printed. The last ones mostly say why.
+const TAIL_ROWS: usize = 12;
 
-fn cut(text: &str, characters: usize) -> String {
-    if text.chars().count() <= characters {
-        return text.to_owned();
+/// The end of a text, and how much of it is left out.
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let left_out = lines.len().saturating_sub(TAIL_ROWS);
+    let shown = lines[left_out..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n");
+    match left_out {
+        0 => shown,
+        count => format!("    [{} before this]\n{shown}", words::counted(count, "line", "lines")),
     }
-    text.chars().take(characters - 1).chain(['…']).collect()
 }

@@ -226,7 +226,7 @@ async fn e5_s19_cards_show_all_of_it_on_request_and_dangerous_ones_ask_once_more
     window.press("v");
     window.sees("line 40").await;
     window.press("a");
-    window.sees("1 'printf …'").await;
+    window.sees("1 printf …").await;
     window.press("1");
     window.sees("Printed.").await;
     let listed = house.terminal.ok(&["rules"]).await;

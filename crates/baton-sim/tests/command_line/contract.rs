@@ -35,6 +35,9 @@ impl Names {
                 let name = self.known.entry(id.to_owned()).or_insert_with(|| format!("‹id {next}›"));
                 out.push_str(name);
                 rest = &rest[36..];
+            } else if let Some(length) = stretch(rest) {
+                out.push_str("offline for ‹time›");
+                rest = &rest[length..];
             } else if let Some(length) = time(rest) {
                 out.push_str("‹time›");
                 rest = &rest[length..];
@@ -56,6 +59,13 @@ impl Names {
         }
         out
     }
+}
+
+/// The length of how long a device is away, such as `offline for 3 min`, at the beginning of a text.
+fn stretch(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("offline for ")?;
+    let words = rest.split(' ').take(2).map(str::len).sum::<usize>() + 1;
+    Some(text.len() - rest.len() + words)
 }
 
 /// The length of a time such as `2026-11-30T10:00:00.123Z` at the beginning of a text.

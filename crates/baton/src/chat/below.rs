@@ -46,7 +46,7 @@ impl Chat {
         match self.mode {
             Mode::Remember(id) => {
                 let beginnings = self.desk.find(id).map(Card::beginnings).unwrap_or_default();
-                let choices: Vec<String> = beginnings.iter().map(|(count, words)| format!(" · {count} '{words} …'")).collect();
+                let choices: Vec<String> = beginnings.iter().map(|(count, words)| format!(" · {count} {words} …")).collect();
                 return Some(format!("always: Enter exactly this{} · Esc back", choices.concat()));
             }
             Mode::Reason(_) => return Some("why not, for the agent to read · Enter refuses · Esc back".to_owned()),

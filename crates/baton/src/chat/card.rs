@@ -51,7 +51,11 @@ impl Card {
         match self {
             Self::Approval(approval) => {
                 let (preview, more) = preview(&approval.binding.preview, width);
-                let more = if more == 0 { String::new() } else { format!("\n    … {more} more lines: v shows all") };
+                let more = if more == 0 {
+                    String::new()
+                } else {
+                    format!("\n    … {}: v shows all", crate::words::counted(more, "more line", "more lines"))
+                };
                 let place = match (device, &approval.binding.directory) {
                     (Some(device), Some(directory)) => format!("\n    on {device}, in {directory}"),
                     (Some(device), None) => format!("\n    on {device}"),
@@ -124,7 +128,9 @@ impl Card {
             .and_then(serde_json::Value::as_array)
             .map(|argv| argv.iter().filter_map(serde_json::Value::as_str).collect())
             .unwrap_or_default();
-        (1..words.len().min(MOST_WORDS + 1)).filter_map(|count| Some((u32::try_from(count).ok()?, words[..count].join(" ")))).collect()
+        (1..words.len().min(MOST_WORDS + 1))
+            .filter_map(|count| Some((u32::try_from(count).ok()?, crate::words::command(words[..count].iter().copied()))))
+            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 use super::card::{Card, CardId};
 use super::screen::Style;
 use super::{Chat, Link, Mode, wrap};
-use crate::failure::Failure;
+use crate::failure::{Failure, plainly};
 use baton_client::Incoming;
 use baton_proto::{ApprovalState, Change, Changed, DeltaPart, EntityView, HandoffState, HubFrame, QuestionState};
 
@@ -30,6 +30,7 @@ impl Chat {
                 }
             }
             Incoming::Disconnected { reason } => {
+                let reason = plainly(&reason);
                 if self.link == Link::Up {
                     self.say(&format!("(the link to the hub is gone: {reason}; what you type is kept and sent once)"));
                 }

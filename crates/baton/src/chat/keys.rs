@@ -2,7 +2,7 @@ use super::card::{Card, CardId, remember};
 use super::line::To;
 use super::{Chat, Flow, Mode};
 use crate::failure::Failure;
-use baton_proto::{Decision, Delivery, Intent, MAX_TEXT_BYTES, RememberScope};
+use baton_proto::{Decision, Delivery, Intent, MAX_TEXT_BYTES, OperationId, RememberScope};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,6 +14,8 @@ const OWN_COMMANDS: &[(&str, &str)] = &[
     ("/queue TEXT", "while the agent works: let it finish, then begin with this"),
     ("/interrupt TEXT", "while the agent works: stop it, and begin with this at once"),
     ("/cards", "bring back what was set aside"),
+    ("/retry", "send again what the hub didn't take"),
+    ("/discard", "take back what the hub didn't take"),
     ("/quit", "leave; the agent goes on"),
 ];
 
@@ -28,7 +30,7 @@ impl Chat {
             KeyCode::Tab => self.complete(),
             KeyCode::Enter if alt || key.modifiers.contains(KeyModifiers::SHIFT) => self.write("\n"),
             KeyCode::Char('j') if control => self.write("\n"),
-            KeyCode::Enter => return Ok(self.enter()),
+            KeyCode::Enter => return self.enter(),
             KeyCode::Char(c) if !control && !alt => {
                 if !self.card_key(c)? {
                     self.write(c.encode_utf8(&mut [0; 4]));
@@ -163,19 +165,39 @@ impl Chat {
                 self.post.confirm(*operation, self.known.epoch())?;
                 self.desk.remove(id);
             }
-            (Card::Held { id: operation, .. }, 'n') => {
-                let operation = self.post.discard(*operation)?;
-                self.desk.remove(id);
-                if let Some(id) = super::answers(&operation.intent) {
-                    self.desk.ask_again(id);
-                }
-                if let Intent::Say { text, .. } = operation.intent {
-                    self.give_back(text);
-                }
-            }
+            (Card::Held { id: operation, .. }, 'n') => self.take_back(*operation)?,
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn take_back(&mut self, id: OperationId) -> Result<(), Failure> {
+        let operation = self.post.discard(id)?;
+        self.desk.remove(CardId::Held(id));
+        if let Some(id) = super::answers(&operation.intent) {
+            self.desk.ask_again(id);
+        }
+        if let Intent::Say { text, .. } = operation.intent {
+            self.give_back(text);
+        }
+        Ok(())
+    }
+
+    /// Sends again all that the hub didn't take, or takes it all back.
+    fn settle_held(&mut self, again: bool) -> Result<(), Failure> {
+        let held: Vec<OperationId> = self.post.held().map(|(operation, _)| operation.operation_id).collect();
+        if held.is_empty() {
+            self.say("Nothing waits here to be sent again.");
+        }
+        for id in held {
+            if again {
+                self.post.confirm(id, self.known.epoch())?;
+                self.desk.remove(CardId::Held(id));
+            } else {
+                self.take_back(id)?;
+            }
+        }
+        Ok(())
     }
 
     fn remember_key(&mut self, id: CardId, key: char) {
@@ -200,20 +222,20 @@ impl Chat {
         self.put(Intent::Answer { question_id, text, option }, false);
     }
 
-    fn enter(&mut self) -> Flow {
+    fn enter(&mut self) -> Result<Flow, Failure> {
         if let Mode::Remember(id) = self.mode {
             self.decide(id, Decision::Approve, Some(remember(RememberScope::Always, None)), None, false);
-            return Flow::On;
+            return Ok(Flow::On);
         }
         if self.line.text().trim().is_empty() {
-            return Flow::On;
+            return Ok(Flow::On);
         }
         if self.line.text().len() > MAX_TEXT_BYTES {
             let bytes = self.line.text().len();
             self.say(&format!(
                 "That has {bytes} bytes; {MAX_TEXT_BYTES} is the limit. Put it into a file, and: baton send --attach FILE TEXT"
             ));
-            return Flow::On;
+            return Ok(Flow::On);
         }
         let answers_to = self.answers_to.take();
         let text = self.line.take();
@@ -230,32 +252,36 @@ impl Chat {
                 }
             }
         }
-        Flow::On
+        Ok(Flow::On)
     }
 
     /// A message, or a command of this terminal's own. Other commands are the hub's to understand.
-    fn said(&mut self, text: String) -> Flow {
+    fn said(&mut self, text: String) -> Result<Flow, Failure> {
         let (first, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let (text, delivery) = match (first, rest.trim()) {
-            ("/quit", "") => return Flow::Leave,
+            ("/quit", "") => return Ok(Flow::Leave),
             ("/help", "") => {
                 self.help();
-                return Flow::On;
+                return Ok(Flow::On);
             }
             ("/cards", "") => {
                 self.desk.bring_back();
-                return Flow::On;
+                return Ok(Flow::On);
+            }
+            ("/retry" | "/discard", "") => {
+                self.settle_held(first == "/retry")?;
+                return Ok(Flow::On);
             }
             ("/queue" | "/interrupt", "") => {
                 self.say(&format!("Say with what: {first} TEXT"));
-                return Flow::On;
+                return Ok(Flow::On);
             }
             ("/queue", rest) => (rest.to_owned(), Delivery::Queue),
             ("/interrupt", rest) => (rest.to_owned(), Delivery::Interrupt),
             _ => (text, Delivery::Steer),
         };
         self.put(Intent::Say { text, selection: None, attachments: Vec::new(), delivery }, false);
-        Flow::On
+        Ok(Flow::On)
     }
 
     fn help(&mut self) {

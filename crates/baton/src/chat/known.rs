@@ -1,3 +1,4 @@
+use crate::words;
 use baton_proto::{
     Activity, DeviceId, DeviceView, EntityView, MessageId, Role, SessionEntity, StepStatus, TaskEntity, TaskId, TurnEntity, TurnState,
 };
@@ -78,7 +79,7 @@ impl Known {
     /// How it stands, in a row.
     pub(super) fn status(&self) -> String {
         let Some(session) = &self.session else { return String::new() };
-        let mut parts = vec![words(session.activity).to_owned()];
+        let mut parts = vec![words::activity(session.activity).to_owned()];
         let task = session.active_task.and_then(|id| self.tasks.get(&id)).filter(|_| self.works());
         if let Some(task) = task {
             if let Some(place) = task.steps.iter().position(|step| step.status == StepStatus::Running) {
@@ -96,19 +97,5 @@ impl Known {
             parts.push("Esc stops".to_owned());
         }
         parts.join(" · ")
-    }
-}
-
-const fn words(activity: Activity) -> &'static str {
-    match activity {
-        Activity::Idle => "resting",
-        Activity::Thinking => "thinking",
-        Activity::AwaitingTool | Activity::Executing => "working",
-        Activity::AwaitingUser => "waits for you",
-        Activity::AwaitingDevice => "waits for a device",
-        Activity::AwaitingWorkspace => "waits for the workspace",
-        Activity::Retrying => "tries again soon",
-        Activity::Stopping => "stopping",
-        Activity::Error => "stopped by an error",
     }
 }

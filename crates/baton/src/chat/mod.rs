@@ -20,7 +20,9 @@ use crate::profile::Profile;
 use crate::progress::Shown;
 use crate::{interrupt, pick};
 use baton_client::{Connection, ConnectionConfig, Hello, Http, Timing};
-use baton_proto::{ClientType, EntityView, HubInfo, Intent, QuestionId, Role, SessionId, SessionView};
+use baton_proto::{
+    ClientType, Delivery, EntityView, ErrorBody, ErrorCode, HubInfo, Intent, Operation, QuestionId, Role, SessionId, SessionView,
+};
 use card::{Card, CardId, Desk};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
@@ -101,6 +103,7 @@ pub(crate) async fn talk(talk: Talk<'_>) -> Result<u8, Failure> {
         link: Link::Up,
         progress: None,
         stopped_at: None,
+        said_again: None,
         seen: 0,
         notes,
         screen,
@@ -188,6 +191,8 @@ struct Chat {
     progress: Option<String>,
     /// When the agent was last asked to stop by Ctrl+C.
     stopped_at: Option<Instant>,
+    /// Why something is being sent again by itself, as far as that was said.
+    said_again: Option<ErrorCode>,
     /// The newest sequence number that was shown.
     seen: u64,
     notes: mpsc::Sender<Note>,
@@ -281,6 +286,13 @@ impl Chat {
         match self.post.answered(answer)? {
             None => {}
             Some(News::Held) => self.hold_up(),
+            Some(News::NotNow(operation, error)) => self.not_now(*operation, &error)?,
+            Some(News::Again(error)) => {
+                if self.said_again.replace(error.code) != Some(error.code) {
+                    self.say(&format!("{} It is sent again by itself.", error.message));
+                }
+                return Ok(());
+            }
             Some(News::Refused(operation, error)) => {
                 self.say(&format!("Refused: {} {}", error.message, error.hint));
                 if let Some(id) = answers(&operation.intent) {
@@ -290,6 +302,28 @@ impl Chat {
                     self.give_back(text);
                 }
             }
+        }
+        self.said_again = None;
+        Ok(())
+    }
+
+    /// What was typed last goes back into the line. Anything else waits on a card, and what is said later goes past it.
+    fn not_now(&mut self, operation: Operation, error: &ErrorBody) -> Result<(), Failure> {
+        let returns = self.line.is_empty() && self.mode == Mode::Free;
+        if let Intent::Say { text, delivery, .. } = &operation.intent
+            && returns
+        {
+            self.say(&format!("Not sent: {} {}", error.message, error.hint));
+            let text = match delivery {
+                Delivery::Steer => text.clone(),
+                Delivery::Queue => format!("/queue {text}"),
+                Delivery::Interrupt => format!("/interrupt {text}"),
+            };
+            self.post.discard(operation.operation_id)?;
+            self.line.put(text);
+            self.say("It is in the line again: Enter sends it, Ctrl+C drops it.");
+        } else {
+            self.hold_up();
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 use crate::failure::Failure;
 use crate::files;
+use baton_client::record_file::RecordFileError;
 use baton_client::{ClientError, Http, Outbox, OutboxError, Settled};
 use baton_proto::{ErrorBody, ErrorCode, Intent, Operation, OperationId, Reply, SessionId};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -10,6 +12,9 @@ use uuid::Uuid;
 
 /// Before something is sent again that had no good answer.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Terminals of one profile that talk in one session at once.
+const MOST_TERMINALS: u32 = 32;
 
 /// What the hub answered, or that it didn't.
 pub(super) type Answered = Result<Reply, ClientError>;
@@ -23,6 +28,8 @@ pub(super) struct Post {
     /// Whether something is on its way.
     under_way: bool,
     not_before: Option<Instant>,
+    /// What the hub refused for now, and why. It waits here for the user's word, so that nothing else waits behind it.
+    aside: BTreeMap<OperationId, ErrorBody>,
     answers: mpsc::Sender<Answered>,
 }
 
@@ -33,23 +40,42 @@ pub(super) enum News {
     Refused(Box<Operation>, ErrorBody),
     /// It waits for the user to say that it is meant all the same.
     Held,
+    /// The hub can't take it at the moment. It is kept, and waits for the user's word.
+    NotNow(Box<Operation>, ErrorBody),
+    /// It is sent again by itself, since what is in the way passes.
+    Again(ErrorBody),
 }
 
 impl Post {
-    /// Each session of each profile has an outbox of its own, so that a terminal keeps out of another one's way.
+    /// Each session of each profile has an outbox of its own, so that a terminal keeps out of another one's way; a second terminal in the same
+    /// session has the next one. What a terminal that is gone has left in its outbox is sent from here.
     pub(super) fn open(profile: Option<&str>, http: Http, session: SessionId) -> Result<(Self, mpsc::Receiver<Answered>), Failure> {
-        let path = path(profile, session)?;
-        if let Some(parent) = path.parent() {
-            files::private_directory(parent)?;
+        let directory = files::config()?.join("outbox");
+        files::private_directory(&directory)?;
+        let (mut own, mut left) = (None, Vec::new());
+        for number in 1..=MOST_TERMINALS {
+            let path = path(&directory, profile, session, number);
+            if own.is_some() && !path.exists() {
+                break;
+            }
+            match Outbox::open(&path) {
+                Ok(outbox) if own.is_none() => own = Some(outbox),
+                Ok(outbox) => left.push(outbox),
+                Err(OutboxError::File(RecordFileError::Locked { .. })) => {}
+                Err(error) => return Err(kept_nowhere(&error)),
+            }
         }
-        let outbox = Outbox::open(&path).map_err(|error| {
-            Failure::failed(
-                format!("What this terminal has still to send can't be kept: {error}."),
-                "Is this session open in another terminal?",
-            )
-        })?;
+        let Some(mut outbox) = own else {
+            return Err(Failure::failed(
+                format!("{MOST_TERMINALS} terminals talk in this session already."),
+                "Leave one of them, or use another --profile.",
+            ));
+        };
+        for mut left in left {
+            adopt(&mut outbox, &mut left).map_err(|error| kept_nowhere(&error))?;
+        }
         let (answers, receiver) = mpsc::channel(4);
-        Ok((Self { outbox, http, session, under_way: false, not_before: None, answers }, receiver))
+        Ok((Self { outbox, http, session, under_way: false, not_before: None, aside: BTreeMap::new(), answers }, receiver))
     }
 
     pub(super) fn put(&mut self, intent: Intent, epoch: Option<u64>, confirmed: bool) -> Result<(), Failure> {
@@ -61,12 +87,17 @@ impl Post {
 
     /// How many wait to be sent.
     pub(super) fn waiting(&self) -> usize {
-        self.outbox.due().count()
+        self.due().count()
     }
 
-    /// What waits for the user's word, oldest first.
+    fn due(&self) -> impl Iterator<Item = &Operation> {
+        self.outbox.due().filter(|operation| !self.aside.contains_key(&operation.operation_id))
+    }
+
+    /// What waits for the user's word.
     pub(super) fn held(&self) -> impl Iterator<Item = (&Operation, &ErrorBody)> {
-        self.outbox.needing_user()
+        let aside = self.outbox.due().filter_map(|operation| Some((operation, self.aside.get(&operation.operation_id)?)));
+        self.outbox.needing_user().chain(aside)
     }
 
     /// When [`Post::send`] has something to do.
@@ -84,7 +115,7 @@ impl Post {
         if self.under_way || self.not_before.is_some_and(|time| time > Instant::now()) {
             return;
         }
-        let Some(operation) = self.outbox.due().next().cloned() else { return };
+        let Some(operation) = self.due().next().cloned() else { return };
         self.under_way = true;
         let (http, answers) = (self.http.clone(), self.answers.clone());
         tokio::spawn(async move {
@@ -106,9 +137,14 @@ impl Post {
         };
         Ok(match self.outbox.settle(&reply).map_err(failed)? {
             Settled::Done | Settled::NotHere => None,
-            Settled::TryAgain(_) => {
+            Settled::TryAgain(error) if passes(error.code) => {
                 self.not_before = Some(Instant::now() + PAUSE);
-                None
+                Some(News::Again(error))
+            }
+            Settled::TryAgain(error) => {
+                let refused = self.outbox.due().find(|operation| operation.operation_id == reply.operation_id).cloned();
+                self.aside.insert(reply.operation_id, error.clone());
+                refused.map(|operation| News::NotNow(Box::new(operation), error))
             }
             Settled::NeedsUser(_) => Some(News::Held),
             Settled::Refused { operation, error } => Some(News::Refused(operation, error)),
@@ -117,6 +153,9 @@ impl Post {
 
     /// The user means it all the same.
     pub(super) fn confirm(&mut self, id: OperationId, epoch: Option<u64>) -> Result<(), Failure> {
+        if self.aside.remove(&id).is_some() {
+            return Ok(());
+        }
         let Some((kept, error)) = self.outbox.needing_user().find(|(operation, _)| operation.operation_id == id) else { return Ok(()) };
         if error.code == ErrorCode::NeedsConfirmation {
             return self.outbox.confirm(id).map_err(failed);
@@ -129,12 +168,35 @@ impl Post {
     }
 
     pub(super) fn discard(&mut self, id: OperationId) -> Result<Operation, Failure> {
+        self.aside.remove(&id);
         self.outbox.discard(id).map_err(failed)
     }
 }
 
-fn path(profile: Option<&str>, session: SessionId) -> Result<PathBuf, Failure> {
-    Ok(files::config()?.join("outbox").join(format!("{}-{session}.jsonl", profile.unwrap_or("default"))))
+/// Whether what is in the way is gone in a moment, without anybody's doing.
+const fn passes(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::RateLimited | ErrorCode::ShuttingDown | ErrorCode::CursorTooOld)
+}
+
+/// Takes over what another outbox keeps. It is in both for a moment, under the same id, so that it can neither be lost nor done twice.
+fn adopt(outbox: &mut Outbox, left: &mut Outbox) -> Result<(), OutboxError> {
+    let operations: Vec<Operation> = left.due().chain(left.needing_user().map(|(operation, _)| operation)).cloned().collect();
+    for operation in operations {
+        let id = operation.operation_id;
+        outbox.put(operation)?;
+        left.discard(id)?;
+    }
+    Ok(())
+}
+
+fn kept_nowhere(error: &OutboxError) -> Failure {
+    Failure::failed(format!("What this terminal has still to send can't be kept: {error}."), "Check the disk and the permissions.")
+}
+
+fn path(directory: &Path, profile: Option<&str>, session: SessionId, number: u32) -> PathBuf {
+    let profile = profile.unwrap_or("default");
+    let name = if number == 1 { format!("{profile}-{session}.jsonl") } else { format!("{profile}-{session}.{number}.jsonl") };
+    directory.join(name)
 }
 
 fn failed(error: OutboxError) -> Failure {

@@ -1,9 +1,9 @@
+use super::begin;
 use crate::args::Chat;
 use crate::chat::{Talk, talk};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{pick, profile};
-use baton_proto::Intent;
 use std::io::IsTerminal;
 
 pub(crate) async fn run(args: Chat, profile_name: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -18,16 +18,19 @@ pub(crate) async fn run(args: Chat, profile_name: Option<&str>, out: &Output) ->
     let http = profile.http()?;
     let named = match args.session.as_deref() {
         Some(named) => Some(pick::session(&http, named).await?),
-        None if args.new => None,
+        None if args.new || args.workspace.is_some() => None,
         None => pick::newest(&http).await?.map(|session| session.session_id),
     };
+    let begun = named.is_none();
     let session = match named {
         Some(session) => session,
-        None => pick::operate(&http, None, None, Intent::NewSession { title: None, workspace: None }, false)
-            .await?
-            .session_id
-            .ok_or_else(|| Failure::failed("The hub opened a session without naming it.", "Are hub and terminal of the same version?"))?,
+        None => begin::session(&http, args.workspace.as_deref()).await?.0,
     };
     let (view, hub) = (http.session(session).await?, http.hub().await?);
-    talk(Talk { profile: &profile, profile_name, http, hub, view }).await
+    let ended = talk(Talk { profile: &profile, profile_name, http: http.clone(), hub, view }).await;
+    // Looked at anew: something may have been said elsewhere.
+    if begun && http.session(session).await.is_ok_and(|view| pick::is_empty(&view)) {
+        begin::put_away(&http, session).await;
+    }
+    ended
 }

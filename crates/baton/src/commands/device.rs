@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Device, out: &Output) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(error.to_string(), "Name another directory with --workspace."))?;
     let toolbox = Toolbox::for_workspace(Arc::clone(&root)).map_err(|error| Failure::failed(error.to_string(), "Report this."))?;
     let name = args.name.unwrap_or_else(files::machine_name);
-    let profile = paired(&data, args.hub.as_deref(), &args.vouching, &name, out).await?;
+    let profile = paired(&data, args.hub.or(args.hub_named).as_deref(), &args.vouching, &name, out).await?;
     DeviceFile { pid: std::process::id(), workspace: root.path().to_owned(), no_sandbox: args.no_sandbox }.write(&data)?;
     tokio::spawn(Arc::clone(&root).keep_watch());
     let (stop, shutdown) = CancelSignal::pair();
@@ -78,13 +78,13 @@ impl WorkspaceSource for OneWorkspace {
     }
 
     fn take_news(&self) -> Vec<WorkspaceNews> {
-        let news = self.root.take_news().into_iter();
-        news.map(|News { baseline, files, files_left_out }| WorkspaceNews {
+        let news = self.root.take_news();
+        let told = news.map(|News { baseline, files, files_left_out }| WorkspaceNews {
             workspace: self.root.describe_as(self.id, baseline),
             files,
             files_left_out,
-        })
-        .collect()
+        });
+        told.into_iter().collect()
     }
 }
 

@@ -2,9 +2,9 @@ use super::admit;
 use crate::args::{Devices, DevicesAction, TrustLevel};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::profile;
+use crate::{profile, words};
 use baton_client::Http;
-use baton_proto::{DeviceId, DevicePatch, Timestamp, Trust};
+use baton_proto::{DeviceId, DevicePatch, DeviceView, Trust};
 use serde_json::json;
 
 pub(crate) async fn run(args: Devices, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
@@ -48,12 +48,11 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
     for device in http.devices().await? {
         let mut value = serde_json::to_value(&device).unwrap_or_default();
         value["event"] = json!("device");
-        let kind = format!("{:?}", device.client_type).to_lowercase();
-        let trust = format!("{:?}", device.trust).to_lowercase();
+        let (kind, trust) = (words::kind(device.client_type), words::trust(device.trust));
         let own = if device.own { "  (this one)" } else { "" };
         let online = match (device.online, device.last_seen_at) {
             (true, _) => "online".to_owned(),
-            (false, Some(seen)) => format!("offline since {}", second(seen)),
+            (false, Some(seen)) => format!("offline for {}", words::stretch(words::now().since(seen))),
             (false, None) => "offline".to_owned(),
         };
         out.say(&value, &format!("{}  {kind:<7} {trust:<9} {online:<8} {}{own}", device.device_id, device.name));
@@ -64,24 +63,29 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A time to the second, in UTC.
-fn second(at: Timestamp) -> String {
-    format!("{}Z", at.to_string().get(..19).unwrap_or_default())
-}
-
-/// A device by its id, by the end of it, or by its name where that is unique.
+/// A device by its id, its name, the end of its id, its kind, or a part of its name: the first of these that fits any.
 pub(crate) async fn find(http: &Http, named: &str) -> Result<DeviceId, Failure> {
     if let Ok(id) = named.parse() {
         return Ok(id);
     }
     let devices = http.devices().await?;
-    let matching: Vec<_> = devices
-        .iter()
-        .filter(|device| device.name == named || (named.len() >= 4 && device.device_id.to_string().ends_with(named)))
-        .collect();
-    match matching.as_slice() {
-        [one] => Ok(one.device_id),
-        [] => Err(Failure::usage(format!("No device is called '{named}'."), "`baton devices` lists them.")),
-        _ => Err(Failure::usage(format!("More than one device matches '{named}'."), "Give its id.")),
+    let lowered = named.trim().to_lowercase();
+    let ways: [&dyn Fn(&DeviceView) -> bool; 5] = [
+        &|it| it.name == named,
+        &|it| it.name.to_lowercase() == lowered,
+        &|it| named.len() >= 4 && it.device_id.to_string().ends_with(named),
+        &|it| words::kind(it.client_type) == lowered,
+        &|it| !lowered.is_empty() && it.name.to_lowercase().contains(&lowered),
+    ];
+    for fits in ways {
+        match devices.iter().filter(|it| it.revoked_at.is_none() && fits(it)).collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => return Ok(one.device_id),
+            several => {
+                let each = several.iter().map(|it| format!("{}  {:<7} {}", it.device_id, words::kind(it.client_type), it.name)).collect();
+                return Err(super::several(&format!("More than one device matches '{named}'"), each));
+            }
+        }
     }
+    Err(Failure::usage(format!("No device is called '{named}', and none is of that kind."), "`baton devices` lists them."))
 }

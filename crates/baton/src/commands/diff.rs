@@ -1,8 +1,8 @@
 use crate::args::OfWork;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{pager, pick, profile};
 use crate::words::counted;
+use crate::{pager, pick, profile};
 use baton_proto::{CallId, FileDiff, FileStatus, RecordedChanges, SessionView, TaskId};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -72,7 +72,7 @@ fn words(diff: &RecordedChanges) -> String {
         let _ = writeln!(text, "{what}");
     }
     if !diff.undone.is_empty() {
-        let _ = writeln!(text, "[the changes of {} were taken back]", counted(diff.undone.len(), "call", "calls"));
+        let _ = writeln!(text, "[taken back: the changes of {}]", counted(diff.undone.len(), "call", "calls"));
     }
     if !diff.not_recorded.is_empty() {
         let _ = writeln!(text, "Not recorded, so neither shown nor undone:");

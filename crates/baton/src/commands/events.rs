@@ -9,7 +9,7 @@ use baton_client::ChangeEntry;
 pub(crate) async fn run(args: Events, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let profile = profile::load(profile)?;
     let http = profile.http()?;
-    let session = pick::session(&http, &args.id).await?;
+    let session = pick::session_or_newest(&http, args.id.as_deref()).await?;
     if args.follow {
         return follow(&profile, session, args.after, Until::Interrupted, true, out).await;
     }

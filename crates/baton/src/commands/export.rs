@@ -24,7 +24,7 @@ struct Exported {
 /// Writes a session's log to a file, for keeping or for another hub.
 pub(crate) async fn run(args: Export, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let http = profile::load(profile)?.http()?;
-    let session = pick::session(&http, &args.id).await?;
+    let session = pick::session_or_newest(&http, args.id.as_deref()).await?;
     let path = args.file.unwrap_or_else(|| PathBuf::from(format!("baton-session-{session}.jsonl")));
     // Asked before the work, and made sure of when it is written.
     if path.symlink_metadata().is_ok() {

@@ -63,7 +63,7 @@ async fn answer(profile: &Profile, session: SessionId, after: u64, to: DeviceId)
             },
             Incoming::Disconnected { reason } if !told => {
                 told = true;
-                eprintln!("baton: the link to the hub is gone ({reason}); trying again");
+                eprintln!("baton: the link to the hub is gone ({}); trying again", crate::failure::plainly(&reason));
                 None
             }
             Incoming::Refused(error) => return Err(error.into()),

@@ -1,7 +1,7 @@
 use crate::args::{Args, Man};
 use crate::failure::Failure;
+use crate::output;
 use clap::CommandFactory;
-use std::io::Write;
 
 /// Prints the manual page, or writes a page for each command into a directory.
 pub(crate) fn run(args: Man) -> Result<u8, Failure> {
@@ -13,6 +13,6 @@ pub(crate) fn run(args: Man) -> Result<u8, Failure> {
     }
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
-    std::io::stdout().lock().write_all(&text)?;
+    output::bytes(&text);
     Ok(0)
 }

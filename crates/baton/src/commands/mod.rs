@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod approve;
 pub(crate) mod archive;
 pub(crate) mod backup;
+pub(crate) mod begin;
 pub(crate) mod cat;
 pub(crate) mod chat;
 pub(crate) mod completions;
@@ -21,8 +22,8 @@ pub(crate) mod pair;
 pub(crate) mod pin;
 pub(crate) mod read;
 pub(crate) mod release;
-pub(crate) mod reset;
 pub(crate) mod rename;
+pub(crate) mod reset;
 pub(crate) mod resume;
 pub(crate) mod rules;
 pub(crate) mod search;
@@ -36,3 +37,9 @@ pub(crate) mod undo;
 pub(crate) mod up;
 pub(crate) mod usage;
 pub(crate) mod user;
+
+/// What a name that means several things is answered with: each of them, on a line of its own.
+fn several(what: &str, each: Vec<String>) -> crate::failure::Failure {
+    let listed: String = each.iter().flat_map(|one| ["\n         ", one]).collect();
+    crate::failure::Failure::usage(format!("{what}."), format!("Give the id of one of them:{listed}"))
+}

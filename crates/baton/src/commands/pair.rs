@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) async fn run(args: Pair, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let path = profile::path(profile)?;
-    let hub = Address::given(args.hub.as_deref(), &args.vouching)?;
+    let hub = Address::given(args.hub.or(args.hub_named).as_deref(), &args.vouching)?;
     if let Some(known) = Profile::read(&path)? {
         if let Some(moved) = moved(&known, &hub).await? {
             moved.write(&path)?;

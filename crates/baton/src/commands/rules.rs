@@ -1,7 +1,7 @@
 use crate::args::{Rules, RulesAction};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::profile;
+use crate::{profile, words};
 use baton_client::Http;
 use baton_proto::{Rule, RuleId, RulePattern};
 use serde_json::json;
@@ -35,10 +35,10 @@ async fn list(http: &Http, out: &Output) -> Result<(), Failure> {
 fn words(rule: &Rule) -> String {
     let what = match &rule.pattern {
         RulePattern::Exact { shown, .. } => format!("exactly: {}", shown.lines().next().unwrap_or_default()),
-        RulePattern::Prefix { words } => format!("beginning with: {}", words.join(" ")),
+        RulePattern::Prefix { words } => format!("beginning with: {}", words::command(words.iter().map(String::as_str))),
     };
     let scope = rule.only.map_or_else(|| "always".to_owned(), |only| format!("for task {}", only.task_id));
-    let risk = format!("{:?}", rule.max_risk).to_lowercase();
+    let risk = words::risk(rule.max_risk);
     let directory = rule.directory.as_ref().map(|directory| format!("\n    in {directory}")).unwrap_or_default();
     format!("{}  {} {what}\n    {scope}, up to {risk}, granted on {}{directory}", rule.rule_id, rule.tool, rule.granted_by.name)
 }

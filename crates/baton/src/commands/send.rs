@@ -1,3 +1,4 @@
+use super::begin;
 use crate::args::Send;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,10 +32,20 @@ pub(crate) async fn run(args: Send, profile: Option<&str>, out: &Output) -> Resu
         let digest = http.upload(&file.bytes).await?;
         attachments.push(Attachment { digest, name: file.name, media_type: file.media_type.to_owned(), bytes });
     }
-    let (session, epoch, before) = target(&http, args.session.as_deref(), args.new).await?;
+    let new = args.new || args.workspace.is_some();
+    let Target { session, epoch, before, begun } = target(&http, args.session.as_deref(), new, args.workspace.as_deref()).await?;
     let delivery = delivery(args.queue, args.interrupt);
     let intent = Intent::Say { text, selection: None, attachments, delivery };
-    let reply = pick::operate(&http, Some(session), Some(epoch), intent, args.confirm).await?;
+    let reply = match pick::operate(&http, Some(session), Some(epoch), intent, args.confirm).await {
+        Ok(reply) => reply,
+        Err(failure) => {
+            // Only where the hub did refuse: what it may have taken in isn't put away.
+            if begun && failure.is_refusal() {
+                begin::put_away(&http, session).await;
+            }
+            return Err(failure);
+        }
+    };
     out.say(
         &json!({"event": "sent", "session_id": session, "operation_id": reply.operation_id, "version": reply.version, "epoch": reply.epoch, "turn_id": reply.turn_id, "task_id": reply.task_id}),
         &if args.wait { String::new() } else { format!("Sent to session {session}.") },
@@ -125,8 +136,17 @@ fn media_type(name: &str) -> &'static str {
     }
 }
 
-/// The session that is meant, its epoch, and the sequence number before what is about to be said.
-async fn target(http: &Http, named: Option<&str>, new: bool) -> Result<(SessionId, u64, u64), Failure> {
+/// The session that is meant.
+struct Target {
+    session: SessionId,
+    epoch: u64,
+    /// The sequence number before what is about to be said.
+    before: u64,
+    /// Whether it was opened for it.
+    begun: bool,
+}
+
+async fn target(http: &Http, named: Option<&str>, new: bool, workspace: Option<&str>) -> Result<Target, Failure> {
     let session = match named {
         Some(named) => Some(pick::session(http, named).await?),
         None if new => None,
@@ -134,11 +154,8 @@ async fn target(http: &Http, named: Option<&str>, new: bool) -> Result<(SessionI
     };
     if let Some(session) = session {
         let view = http.session(session).await?;
-        return Ok((session, pick::entity(&view)?.epoch, view.seq));
+        return Ok(Target { session, epoch: pick::entity(&view)?.epoch, before: view.seq, begun: false });
     }
-    let reply = pick::operate(http, None, None, Intent::NewSession { title: None, workspace: None }, false).await?;
-    let session = reply
-        .session_id
-        .ok_or_else(|| Failure::failed("The hub opened a session without naming it.", "Are hub and terminal of the same version?"))?;
-    Ok((session, reply.epoch, reply.version))
+    let (session, reply) = begin::session(http, workspace).await?;
+    Ok(Target { session, epoch: reply.epoch, before: reply.version, begun: true })
 }

@@ -1,7 +1,7 @@
 use crate::args::Sessions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::profile;
+use crate::{profile, words};
 use baton_proto::{SessionFilter, WorkState};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: Sessions, profile: Option<&str>, out: &Output) -> 
         value["event"] = json!("session");
         let waits = if session.waiting > 0 { format!("  ● {} waiting for you", session.waiting) } else { String::new() };
         let pinned = if session.pinned { "  (pinned)" } else { "" };
-        let state = format!("{:?}", session.state).to_lowercase();
+        let state = words::state(session.state);
         let title = if session.title.is_empty() { "(nothing said yet)" } else { &session.title };
         // One that rests says why, so that nobody takes it for one that is merely slow.
         let rests = matches!(session.state, WorkState::Pending | WorkState::Failed) && !session.line.is_empty();

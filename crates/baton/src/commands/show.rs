@@ -2,7 +2,7 @@ use crate::args::Show;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::call_line;
-use crate::{pick, profile};
+use crate::{pick, profile, words};
 use baton_proto::{
     ApprovalEntity, ApprovalState, EntityView, Origin, OriginKind, Origins, Phase, QuestionEntity, QuestionState, Role, SessionView,
     StepStatus, WorkState,
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 pub(crate) async fn run(args: Show, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let http = profile::load(profile)?.http()?;
-    let session = pick::session(&http, &args.id).await?;
+    let session = pick::session_or_newest(&http, args.id.as_deref()).await?;
     let view = http.session(session).await?;
     let text = describe(&view)?;
     out.say(&serde_json::to_value(&view).unwrap_or_default(), &text);
@@ -25,11 +25,7 @@ fn describe(view: &SessionView) -> Result<String, Failure> {
     let session = pick::entity(view)?;
     let mut text = String::new();
     let _ = writeln!(text, "{}", if session.title.is_empty() { "(nothing said yet)" } else { &session.title });
-    let _ = writeln!(
-        text,
-        "  session {}  {:?}, {:?}  epoch {}  version {}",
-        session.id, session.state, session.activity, session.epoch, view.seq
-    );
+    let _ = writeln!(text, "  session {}  {}  epoch {}  version {}", session.id, words::session(session), session.epoch, view.seq);
     for entity in &view.entities {
         match entity {
             EntityView::Workspace(workspace) => {
@@ -44,7 +40,8 @@ fn describe(view: &SessionView) -> Result<String, Failure> {
                 );
             }
             EntityView::Task(task) if Some(task.id) == session.active_task => {
-                let _ = writeln!(text, "\nTask: {} [{:?}, {} %] {}", task.title, task.phase, task.progress, task.line);
+                let line = format!("\nTask: {} [{}, {} %] {}", task.title, words::phase(task.phase), task.progress, task.line);
+                let _ = writeln!(text, "{}", line.trim_end());
                 if let Some(reason) = &task.last_error {
                     let _ = writeln!(text, "  {reason}");
                 }
@@ -87,7 +84,7 @@ pub(crate) fn entry(entity: &EntityView) -> Option<(u64, String)> {
             (message.created_seq, format!("{who}: {}", message.text))
         }
         EntityView::Call(call) => {
-            let waits = format!("… {} ({})", call.tool, format!("{:?}", call.state).to_lowercase());
+            let waits = format!("… {} ({})", words::call_title(&call.tool, &call.arguments), words::call(call.state));
             (call.created_seq, call_line(call).unwrap_or(waits))
         }
         EntityView::Approval(open) if open.state == ApprovalState::Open => (open.created_seq, approval(open)),
@@ -111,7 +108,7 @@ pub(crate) fn approval(approval: &ApprovalEntity) -> String {
 
 /// What is asked, and how risky it is.
 pub(crate) fn approval_asked(approval: &ApprovalEntity) -> String {
-    let risk = format!("{:?}", approval.binding.risk).to_lowercase();
+    let risk = words::risk(approval.binding.risk);
     format!("● May this run? {} [{risk}: {}]", approval.binding.tool, approval.binding.risk_reason.trim())
 }
 
@@ -146,9 +143,10 @@ pub(crate) fn question(question: &QuestionEntity) -> String {
     if let Some(known) = &question.known {
         let _ = write!(text, "\n    {known}");
     }
-    if !question.options.is_empty() {
-        let _ = write!(text, "\n    {}", question.options.join("  |  "));
+    for (place, option) in question.options.iter().enumerate() {
+        let _ = write!(text, "\n    {} {option}", place + 1);
     }
-    let _ = write!(text, "\n    baton answer {} TEXT", question.id);
+    let answer = if question.options.is_empty() { "TEXT" } else { "NUMBER_OR_TEXT" };
+    let _ = write!(text, "\n    baton answer {} {answer}", question.id);
     text
 }

@@ -6,7 +6,7 @@ use crate::{pick, profile};
 use baton_proto::{Delivery, Intent};
 use serde_json::json;
 
-/// Takes a task's changes back, as a literal request that goes through the ledger like any other.
+/// Takes changes back, those of a task or the newest, as a literal request that goes through the ledger like any other.
 pub(crate) async fn run(args: Undo, profile: Option<&str>, out: &Output) -> Result<u8, Failure> {
     let profile = profile::load(profile)?;
     let http = profile.http()?;
@@ -14,17 +14,22 @@ pub(crate) async fn run(args: Undo, profile: Option<&str>, out: &Output) -> Resu
     let view = http.session(session).await?;
     let task = match &args.work.task {
         Some(named) => Some(pick::task(&view, named)?),
-        None => pick::tasks(&view).last().copied(),
+        None => match pick::newest_change(&view) {
+            Some(newest) if args.work.step.is_none() => newest.task_id,
+            _ => pick::tasks(&view).last().copied(),
+        },
     };
     let text = match (task, &args.work.step) {
         (Some(task), None) => format!("/undo {task}"),
         (Some(task), Some(step)) => format!("/undo {task} {}", quoted(step)),
-        (None, _) => {
+        (None, Some(_)) => {
             return Err(Failure::failed(
-                "That session has no task whose changes could be taken back.",
-                "`baton send --wait /undo` takes the newest recorded change back.",
+                "That session has no task with steps.",
+                "Without --step the newest recorded change is taken back.",
             ));
         }
+        // What a slash command changed belongs to no task. `baton diff` shows the same.
+        (None, None) => "/undo".to_owned(),
     };
     let intent = Intent::Say { text, selection: None, attachments: Vec::new(), delivery: Delivery::Steer };
     let reply = pick::operate(&http, Some(session), Some(pick::entity(&view)?.epoch), intent, args.confirm).await?;
