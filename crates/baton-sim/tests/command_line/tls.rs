@@ -64,7 +64,7 @@ async fn a_hub_with_tls_is_reached_by_its_device_its_terminals_and_a_phone_over_
 
     let terminal = Terminal::new(directory.path());
     let refused = terminal.run(&["pair", &link]).await;
-    assert_eq!(refused.code, 2, "a link that lets in is refused on a command line: {}", refused.err);
+    assert_eq!(refused.code, 2, "a link that lets in is refused on a command line: {}", refused.errors);
     let mut pairing = terminal.start(&["pair", &format!("{address}/#ca={fingerprint}"), "--name", "desk"]);
     let code = code_of(&mut pairing).await;
     approve(&phone, &code, Trust::Trusted).await;
