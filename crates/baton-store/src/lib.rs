@@ -22,7 +22,7 @@ pub use store::Store;
 pub use stream::{
     Append, Appended, EventRow, FoundText, FoundTexts, Head, HeadWrite, OperationRow, StateCache, StoredEvent, StreamId, StreamKind,
 };
-pub use words::is_unparted;
+pub use words::{holds, is_unparted};
 
 /// Sizes that the store accepts, in bytes. The runtime keeps well below them; they bound memory and the time that one
 /// write keeps the others waiting.

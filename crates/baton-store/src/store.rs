@@ -63,10 +63,7 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Events of a user's whose text ([`baton_proto::searched_text`]) holds all of the words, each by its beginning, the newest first. In
     /// scripts that don't part their words any piece of a text is found. A text is found from the commit of its event on.
-    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
-        let _ = (user, words, limit);
-        Ok(FoundTexts::default())
-    }
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError>;
 
     /// The cached state of a stream, if there is one.
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError>;

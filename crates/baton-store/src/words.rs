@@ -96,6 +96,20 @@ pub(crate) fn asked(words: &str) -> Option<String> {
     (!terms.is_empty()).then(|| terms.join(" AND "))
 }
 
+/// Whether a text holds all of these words: what an index has to find, said without one.
+pub fn holds(text: &str, words: &str) -> bool {
+    let (text, words) = (pieces(text), pieces(words));
+    let found = |wanted: &Piece| {
+        text.iter().any(|piece| match (piece, wanted) {
+            (Piece::Word(word), Piece::Word(wanted)) if wanted.chars().count() == 1 => word == wanted,
+            (Piece::Word(word), Piece::Word(wanted)) => cut(word).starts_with(&cut(wanted)),
+            (Piece::Run(run), Piece::Run(wanted)) => run.windows(wanted.len()).any(|part| part == wanted.as_slice()),
+            _ => false,
+        })
+    };
+    !words.is_empty() && words.iter().take(MAX_TERMS).all(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

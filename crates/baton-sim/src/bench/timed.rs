@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use baton_proto::{Digest, OperationId, Timestamp, UserId};
-use baton_store::{Append, Appended, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
+use baton_store::{Append, Appended, FoundTexts, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -81,6 +81,10 @@ impl<S: Store> Store for Timed<S> {
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.store.read_back(user, stream, before, kinds, limit).await
+    }
+
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        self.store.search(user, words, limit).await
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {

@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use async_trait::async_trait;
 use baton_proto::{ClientFrame, Digest, HubFrame, OperationId, Timestamp, UserId};
-use baton_store::{Append, Appended, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
+use baton_store::{Append, Appended, FoundTexts, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,6 +168,10 @@ impl Store for Faulty {
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.inner.read_back(user, stream, before, kinds, limit).await
+    }
+
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        self.inner.search(user, words, limit).await
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {

@@ -2,8 +2,11 @@
 //! with it is decided by whoever watches.
 
 use async_trait::async_trait;
-use baton_proto::{Digest, OperationId, Timestamp, UserId};
-use baton_store::{Append, Appended, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind, limits};
+use baton_proto::{Digest, OperationId, Timestamp, UserId, searched_text};
+use baton_store::{
+    Append, Appended, FoundText, FoundTexts, Head, OperationRow, StateCache, Store, StoreError, StoredEvent, StreamId, StreamKind, holds,
+    limits,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -411,6 +414,26 @@ impl Store for DiskStore {
             let events = contents.streams.get(&(user, stream)).map(|stream| stream.events.as_slice()).unwrap_or_default();
             let wanted = |event: &&StoredEvent| event.seq < before && kinds.contains(&event.kind.as_str());
             events.iter().rev().filter(wanted).take(limit as usize).cloned().collect()
+        })
+        .await
+    }
+
+    /// Without an index, and in the order in which sessions are listed.
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        self.look(|contents| {
+            let mut streams: Vec<_> = contents.streams.iter().filter(|((owner, _), _)| *owner == user).collect();
+            streams.sort_by_key(|((_, id), stream)| std::cmp::Reverse((stream.head.updated_at, id.id)));
+            let found = streams.into_iter().flat_map(|((_, id), stream)| {
+                let holds = |event: &&StoredEvent| searched_text(&event.kind, &event.event).is_some_and(|text| holds(&text, words));
+                stream.events.iter().rev().filter(holds).map(|event| FoundText {
+                    stream: *id,
+                    seq: event.seq,
+                    kind: event.kind.clone(),
+                    event: event.event.clone(),
+                    summary: stream.head.summary.clone(),
+                })
+            });
+            FoundTexts { texts: found.take(limit as usize).collect(), incomplete: false }
         })
         .await
     }

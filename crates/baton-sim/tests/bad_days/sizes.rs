@@ -7,8 +7,8 @@ use baton_proto::{
 };
 use baton_runtime::{Hub, HubConfig, Identity};
 use baton_store::{
-    Append, Appended, EventRow, Head, HeadWrite, OperationRow, SqliteStore, StateCache, Store, StoreError, StoredEvent, StreamId,
-    StreamKind,
+    Append, Appended, EventRow, FoundTexts, Head, HeadWrite, OperationRow, SqliteStore, StateCache, Store, StoreError, StoredEvent,
+    StreamId, StreamKind,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -88,6 +88,10 @@ impl Store for Counted {
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         Self::count(&self.events, self.store.read_back(user, stream, before, kinds, limit).await)
+    }
+
+    async fn search(&self, user: UserId, words: &str, limit: u32) -> Result<FoundTexts, StoreError> {
+        self.store.search(user, words, limit).await
     }
 
     async fn state(&self, user: UserId, stream: StreamId) -> Result<Option<StateCache>, StoreError> {
