@@ -10,8 +10,8 @@ use crate::link::{DeviceGreeting, Ended, Underway, Whole, fit, progress};
 use crate::tool::{CancelSignal, Tool, Toolbox, failed, refused};
 use baton_client::{Connection, ConnectionConfig, ConnectionHandle, Incoming, Timing, Token, UrlSource, Welcome};
 use baton_proto::{
-    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, FileShown, Finding, FoundPaths, HubFrame, Outcome, Prepared, RecordedChanges, Risk, SessionId,
-    StateModified, ToolError,
+    CallId, Capabilities, ClientFrame, DispatchedCall, ErrorBody, FileShown, Finding, FoundPaths, HubFrame, Outcome, Prepared,
+    RecordedChanges, Risk, SessionId, StateModified, ToolError,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -106,7 +106,8 @@ impl Device {
             timing: config.timing,
         });
         tracing::info!(name = config.name, "the device runs");
-        let mut device = Self { toolbox: config.toolbox, workspaces: config.workspaces, journal, handle, underway: Underway::default(), whole };
+        let mut device =
+            Self { toolbox: config.toolbox, workspaces: config.workspaces, journal, handle, underway: Underway::default(), whole };
         let served = device.serve(&mut incoming, config.shutdown).await;
         let stopped = device.stop().await;
         served.and(stopped)
@@ -404,7 +405,15 @@ async fn prepare(session_id: SessionId, call_id: CallId, tool: Result<Arc<dyn To
 }
 
 fn refusal(risk: Risk, error: ToolError) -> Prepared {
-    Prepared { risk, risk_reason: String::new(), risk_said: Vec::new(), digests: BTreeMap::new(), preview: String::new(), directory: None, refusal: Some(error) }
+    Prepared {
+        risk,
+        risk_reason: String::new(),
+        risk_said: Vec::new(),
+        digests: BTreeMap::new(),
+        preview: String::new(),
+        directory: None,
+        refusal: Some(error),
+    }
 }
 
 async fn look_up(tool: Option<Arc<dyn Tool>>, probe: &Probe) -> Finding {

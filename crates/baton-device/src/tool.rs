@@ -5,7 +5,8 @@
 
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, Outcome, Prepared, RecordedChanges, StateModified, ToolError, ToolSpec, make_visible,
+    CallId, Digest, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, Outcome, Prepared, RecordedChanges, StateModified, ToolError,
+    ToolSpec, make_visible,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -96,6 +96,65 @@ async fn the_users_own_edits_are_apart_and_stay() {
 }
 
 #[tokio::test]
+async fn after_an_undo_the_agent_knows_what_it_knew_before_the_change_also_in_a_later_run() {
+    let mut place = Place::new();
+    let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old_text": old, "new_text": new});
+    for name in ["read", "blind", "merged"] {
+        place.write(name, "one\n2\n3\n4\nfive\n");
+    }
+    for name in ["read", "merged"] {
+        place.ok("read_file", json!({"path": name})).await;
+    }
+    // Two changes are taken back one after the other, and made again.
+    for name in ["read", "blind"] {
+        place.ok("edit_file", edit(name, "one", "ONE")).await;
+        place.ok("edit_file", edit(name, "five", "FIVE")).await;
+        place.ok("undo", json!({})).await;
+        place.ok("edit_file", edit(name, "five", "Five")).await;
+        place.ok("undo", json!({})).await;
+        place.reopen();
+        place.ok("undo", json!({})).await;
+        assert_eq!(place.text(name), "one\n2\n3\n4\nfive\n");
+    }
+    // What it had never read it may change by naming a piece of it, and not overwrite as a whole.
+    assert_eq!(place.error("write_file", json!({"path": "blind", "content": ""})).await.code, "not_read");
+    for name in ["read", "blind"] {
+        place.ok("edit_file", edit(name, "one", "ONE")).await;
+        place.ok("undo", json!({})).await;
+    }
+    place.ok("write_file", json!({"path": "read", "content": "new\n"})).await;
+    place.ok("undo", json!({})).await;
+    place.ok("delete_file", json!({"path": "read"})).await;
+    place.ok("undo", json!({})).await;
+    place.ok("write_file", json!({"path": "read", "content": "newer\n"})).await;
+
+    // Where the user's lines stayed in it, it has to be read, and nobody else is blamed.
+    place.ok("edit_file", edit("merged", "one", "ONE")).await;
+    place.write("merged", "ONE\n2\n3\n4\nthe user's\n");
+    let blamed = place.error("edit_file", edit("merged", "ONE", "One")).await;
+    assert!(blamed.message.contains("changed by somebody else"), "{blamed:?}");
+    place.ok("undo", json!({})).await;
+    assert_eq!(place.text("merged"), "one\n2\n3\n4\nthe user's\n");
+    let refused = place.error("edit_file", edit("merged", "one", "ONE")).await;
+    assert_eq!(refused.code, "changed_since_read");
+    assert!(refused.message.contains("was put back by an undo") && !refused.message.contains("somebody"), "{refused:?}");
+    place.ok("read_file", json!({"path": "merged"})).await;
+    place.ok("edit_file", edit("merged", "one", "ONE")).await;
+    run(&place, "echo more >> merged").await;
+    let refused = place.error("edit_file", edit("merged", "ONE", "one")).await;
+    assert!(refused.message.contains("changed by a command here"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_back_already_is_named_in_words() {
+    let place = Place::new();
+    let call = run(&place, "touch a b c").await;
+    succeeded(undo(&place, &[call]).await);
+    let error = error_of(undo(&place, &[call]).await);
+    assert_eq!(error.message, "The change of 'a' and of 2 others was taken back already, by an earlier undo.");
+}
+
+#[tokio::test]
 async fn an_undo_that_conflicts_changes_nothing_at_all() {
     let place = Place::new();
     place.write("a", "a\n");

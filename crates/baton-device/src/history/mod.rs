@@ -242,6 +242,30 @@ impl History {
         self.lock().seen.put(path, digest)
     }
 
+    /// Remembers of files that a call has changed what the agent knows of them now. What comes of taking calls back is known only as far as
+    /// it was before: it may hold lines that the agent has never read.
+    pub(crate) fn settled(&self, undoes: &[CallId], changes: &[Change]) -> Result<(), HistoryError> {
+        let seen = &mut self.lock().seen;
+        for Change { path, before, after, .. } in changes {
+            if undoes.is_empty() {
+                seen.changed(path, before.as_ref(), after.as_ref())?;
+            } else {
+                seen.restored(path, after.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last call that is recorded to have made a file what it is, where it was one.
+    pub(crate) fn made_by(&self, path: &str, digest: &Digest) -> Option<ChangeSet> {
+        let inner = self.lock();
+        let (set, change) = inner.records.sets().iter().rev().filter(|set| set.state == State::Done).find_map(|set| {
+            let change = set.changes.iter().find(|change| change.path == path)?;
+            Some((set, change))
+        })?;
+        (change.after.as_ref() == Some(digest)).then(|| set.clone())
+    }
+
     /// The content that the agent last read or wrote at `path`.
     pub fn seen(&self, path: &str) -> Option<Digest> {
         self.lock().seen.get(path)

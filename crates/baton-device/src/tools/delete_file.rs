@@ -77,7 +77,8 @@ impl Tool for DeleteFile {
 fn plan(root: &WorkspaceRoot, value: &Value) -> Result<Wanted, ToolError> {
     let Arguments { path } = arguments(value)?;
     let path = writable(&path)?;
-    let not_found = || refused("not_found", format!("There is no '{path}' in the workspace."), "Use list_files to see what is there.");
+    let not_found =
+        || refused("not_found", format!("There is no '{path}' in the workspace."), "Look at what is there, with list_files or /run ls.");
     let before = root.files.read(&path, MAX_RECORDED_BYTES)?.ok_or_else(not_found)?;
     check_seen(root, &path, &before)?;
     Ok(Wanted { path, before: Some(before), after: None, mode: None })

@@ -83,7 +83,7 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<(Wanted, usize), ToolErro
         refused(
             "not_found",
             format!("There is no '{path}' in the workspace."),
-            "Use list_files to see what is there, or write_file to create it.",
+            "Look at what is there, with list_files or /run ls; a file that is to be new is made with write_file.",
         )
     };
     let before = root.files.read(&path, MAX_FILE_BYTES)?.ok_or_else(not_found)?;
@@ -92,22 +92,26 @@ fn plan(root: &WorkspaceRoot, value: &Value) -> Result<(Wanted, usize), ToolErro
         refused(
             "not_text",
             format!("'{path}' is not UTF-8 text, so it can't be edited as text."),
-            "Use run_command with a program that understands it.",
+            "Use run_command or /run with a program that understands it.",
         )
     })?;
     let (old, new) = in_the_files_line_ends(text, &arguments);
     let count = if old.is_empty() { 0 } else { text.matches(&old).count() };
     if count == 0 {
-        let message = format!("'old_text' occurs 0 times in '{path}'.");
+        let message = format!("The text to replace ('old_text') occurs 0 times in '{path}'.");
         return Err(refused(
             "no_match",
             message,
-            "Read the file and give the text exactly as it is there, spaces and line breaks included.",
+            "Look at the file, with read_file or /show, and give the text exactly as it is there, spaces and line breaks included.",
         ));
     }
     if count > 1 && !arguments.replace_all {
-        let message = format!("'old_text' occurs {count} times in '{path}'.");
-        return Err(refused("several_matches", message, "Give more of the lines around it, or set 'replace_all'."));
+        let message = format!("The text to replace ('old_text') occurs {count} times in '{path}'.");
+        return Err(refused(
+            "several_matches",
+            message,
+            "Give more of what is around it, so that it is there once; edit_file replaces all of them with 'replace_all'.",
+        ));
     }
     let after = text.replace(&old, &new).into_bytes();
     if after.len() as u64 > MAX_FILE_BYTES {

@@ -15,8 +15,8 @@ use crate::tool::{PreparedExt as _, Record, Run, Tool, Toolbox, ToolboxError, Wi
 use crate::workspace::{Content, RelativePath, Wanted, WorkspaceRoot, line_counts};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, FileChange, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk, Said, StateModified,
-    ToolError, ToolResult, all_said, make_visible,
+    CallId, Digest, FileChange, FileShown, Finding, FoundPaths, MAX_PREVIEW_BYTES, NotRecorded, Outcome, Prepared, RecordedChanges, Risk,
+    Said, StateModified, ToolError, ToolResult, all_said, make_visible,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -75,11 +75,7 @@ impl Window for WorkspaceRoot {
 /// Reads a call's arguments. The hub has checked them against the schema; a device doesn't rely on it.
 fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, ToolError> {
     serde_json::from_value(value.clone()).map_err(|error| {
-        refused(
-            "invalid_arguments",
-            format!("The arguments don't fit the tool's schema: {error}."),
-            "Repeat the call with arguments that do.",
-        )
+        refused("invalid_arguments", format!("The arguments don't fit the tool's schema: {error}."), "Give arguments that do.")
     })
 }
 
@@ -174,7 +170,11 @@ fn acting(root: &WorkspaceRoot) -> MutexGuard<'_, ()> {
 fn writable(text: &str) -> Result<RelativePath, ToolError> {
     let path = RelativePath::parse(text)?;
     if path.is_git_internal() {
-        return Err(refused("outside_workspace", format!("'{path}' belongs to git; tools don't write there."), "Ask the user to do it."));
+        return Err(refused(
+            "outside_workspace",
+            format!("'{path}' belongs to git; tools don't write there."),
+            "It is for the user to do by hand.",
+        ));
     }
     if path.is_root() {
         return Err(refused("not_a_file", "The path names the workspace itself.", "Name a file in it."));
@@ -197,7 +197,10 @@ fn check_expected(expected: &BTreeMap<String, Option<Digest>>, path: &RelativePa
 /// Refuses to touch content that the agent doesn't know.
 fn check_seen(root: &WorkspaceRoot, path: &RelativePath, current: &Content) -> Result<(), ToolError> {
     match root.history.seen(path.as_str()) {
-        Some(seen) if seen != current.digest => Err(crate::workspace::changed(path)),
+        Some(seen) if seen != current.digest => Err(match root.history.made_by(path.as_str(), &current.digest) {
+            Some(set) => crate::workspace::changed_here(path, &set),
+            None => crate::workspace::changed(path),
+        }),
         _ => Ok(()),
     }
 }
@@ -217,12 +220,9 @@ async fn changed_outcome(root: &WorkspaceRoot, changed: Changed) -> Outcome {
     let baseline = Some(root.told_baseline().await);
     match changed {
         Changed::Before(result) => Outcome::Succeeded(ToolResult { baseline, ..result }),
-        Changed::Now { changes, not_recorded, words } => Outcome::Succeeded(ToolResult {
-            changes,
-            not_recorded,
-            baseline,
-            ..crate::output::result_of(&words)
-        }),
+        Changed::Now { changes, not_recorded, words } => {
+            Outcome::Succeeded(ToolResult { changes, not_recorded, baseline, ..crate::output::result_of(&words) })
+        }
     }
 }
 

@@ -68,11 +68,12 @@ fn read(root: &WorkspaceRoot, arguments: &Arguments) -> Result<String, ToolError
     let path = RelativePath::parse(&arguments.path)?;
     let (file, stat) = root.files.file(&path)?;
     drop(file);
-    let not_found = || refused("not_found", format!("There is no '{path}' in the workspace."), "Use list_files to see what is there.");
+    let not_found =
+        || refused("not_found", format!("There is no '{path}' in the workspace."), "Look at what is there, with list_files or /run ls.");
     let content = root.files.read(&path, MAX_FILE_BYTES)?.ok_or_else(not_found)?;
     if content.bytes.contains(&0) {
         let message = format!("'{path}' is a binary file of {} bytes and can't be shown as text.", stat.st_size);
-        return Err(refused("not_text", message, "Use run_command with a program that understands the file."));
+        return Err(refused("not_text", message, "Use run_command or /run with a program that understands the file."));
     }
     let text = String::from_utf8_lossy(&content.bytes);
     let note = match text {

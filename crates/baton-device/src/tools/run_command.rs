@@ -8,7 +8,8 @@ use crate::tool::{CancelSignal, PreparedExt as _, Run, Tool, failed, refused};
 use crate::workspace::{MAX_RECORDED_BYTES, RelativePath, Repository, WorkspaceRoot, history_error, shown};
 use async_trait::async_trait;
 use baton_proto::{
-    CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, Said, StateModified, ToolError, ToolResult, ToolSpec, make_visible,
+    CallId, Digest, Effect, FileChange, NotRecorded, Outcome, Prepared, Risk, Said, StateModified, ToolError, ToolResult, ToolSpec,
+    make_visible,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

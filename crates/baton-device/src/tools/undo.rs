@@ -76,7 +76,11 @@ fn choose(root: &WorkspaceRoot, arguments: Arguments) -> Result<Vec<CallId>, Too
         return Ok(named);
     }
     let newest = root.history.newest_to_undo().ok_or_else(|| {
-        refused("nothing_to_undo", "No recorded change is left to take back.", "Ask the user for the state that is wanted, or use git.")
+        refused(
+            "nothing_to_undo",
+            "No recorded change is left to take back.",
+            "What was changed by hand, or before Baton kept a record here, is brought back by hand or with git.",
+        )
     })?;
     Ok(vec![newest.call_id])
 }
@@ -127,14 +131,23 @@ fn restored(root: &WorkspaceRoot, file: &File) -> Result<Option<Wanted>, String>
 }
 
 fn nothing_to_undo(calls: &[CallId], sets: &[ChangeSet]) -> ToolError {
-    if let Some((set, by)) = sets.iter().find_map(|set| Some((set, set.undone_by?))) {
-        return refused("already_undone", format!("The call {} was taken back by {by}.", set.call_id), "Nothing is left to do.");
+    if let Some(set) = sets.iter().find(|set| set.undone_by.is_some()) {
+        let what = match set.changes.as_slice() {
+            [] => "That change".to_owned(),
+            [one] => format!("The change of '{}'", shown(&one.path)),
+            [first, more @ ..] => format!("The change of '{}' and of {}", shown(&first.path), others(more.len())),
+        };
+        return refused("already_undone", format!("{what} was taken back already, by an earlier undo."), "Nothing is left to do.");
     }
     let message = match calls {
-        [one] => format!("The call {one} has changed no file that is recorded here."),
+        [_] => "That call has changed no file that is recorded here.".to_owned(),
         several => format!("None of these {} calls has changed a file that is recorded here.", several.len()),
     };
     refused("nothing_to_undo", message, "Nothing is left to do.")
+}
+
+fn others(count: usize) -> String {
+    if count == 1 { "another file".to_owned() } else { format!("{count} others") }
 }
 
 fn conflict(conflicts: &[String], files: usize) -> ToolError {

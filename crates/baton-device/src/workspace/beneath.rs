@@ -150,7 +150,7 @@ pub(super) fn read_content(path: &RelativePath, file: File, stat: &Stat, limit: 
     let size = u64::try_from(stat.st_size).unwrap_or(0).max(bytes.len() as u64);
     if size > limit {
         let message = format!("'{path}' is {size} bytes; at most {limit} are read.");
-        return Err(refused("too_large", message, "Search it with find_text, or take a part of it with run_command."));
+        return Err(refused("too_large", message, "Search it with find_text or /find, or take a part of it with run_command or /run."));
     }
     let digest = Digest::of_bytes(&bytes);
     Ok(Content { bytes, digest, mode: stat.st_mode & 0o7777, owner: (stat.st_uid, stat.st_gid) })
@@ -180,24 +180,28 @@ pub(crate) fn device_error(doing: &str, path: &RelativePath, error: &std::io::Er
 }
 
 fn not_a_file(path: &RelativePath, kind: &str) -> ToolError {
-    refused("not_a_file", format!("'{path}' is {kind}, not a file."), "Use list_files to see what is there.")
+    refused("not_a_file", format!("'{path}' is {kind}, not a file."), "Look at what is there, with list_files or /run ls.")
 }
 
 pub(super) fn explain(path: &RelativePath, errno: Errno) -> ToolError {
     match errno {
-        Errno::NOENT => refused("not_found", format!("There is no '{path}' in the workspace."), "Use list_files to see what is there."),
+        Errno::NOENT => {
+            refused("not_found", format!("There is no '{path}' in the workspace."), "Look at what is there, with list_files or /run ls.")
+        }
         Errno::LOOP | Errno::XDEV => refused(
             "outside_workspace",
             format!("'{path}' is, or leads through, a symbolic link; links are not followed."),
             "Name the file that the link points to, if it is inside the workspace.",
         ),
-        Errno::NOTDIR => refused("not_found", format!("A part of '{path}' is not a directory."), "Use list_files to see what is there."),
+        Errno::NOTDIR => {
+            refused("not_found", format!("A part of '{path}' is not a directory."), "Look at what is there, with list_files or /run ls.")
+        }
         Errno::ISDIR => not_a_file(path, "a directory"),
         Errno::NXIO | Errno::NODEV => not_a_file(path, "a socket or a device"),
         Errno::ACCESS | Errno::PERM => refused(
             "no_permission",
             format!("The device's user may not open '{path}'."),
-            "Ask the user to change the file's permissions, or work on another file.",
+            "The device's user has to change the file's permissions; or choose another file.",
         ),
         Errno::NAMETOOLONG => refused("outside_workspace", "A name in the path is too long.", "Use a shorter name."),
         other => device_error("opening", path, &other.into()),

@@ -74,10 +74,7 @@ impl WorkspaceRoot {
             }
         }
         self.history.done(call_id).map_err(history_error)?;
-        // What comes of taking calls back may hold lines that the agent has never read.
-        for change in changes.iter().filter(|_| undoes.is_empty()) {
-            self.history.saw(&change.path, change.after.as_ref()).map_err(history_error)?;
-        }
+        self.history.settled(undoes, &changes).map_err(history_error)?;
         let described = wanted.iter().zip(changes).map(|(wanted, change)| {
             let before = wanted.before.as_ref().map(|content| content.bytes.as_slice());
             file_change(wanted.path.as_str(), change.before, before, change.after, wanted.after.as_deref())
@@ -190,7 +187,7 @@ impl WorkspaceRoot {
                 return unclear(error);
             }
         }
-        match self.history.done(set.call_id) {
+        match self.history.done(set.call_id).and_then(|()| self.history.settled(&set.undoes, &set.changes)) {
             Ok(()) => Finding::Happened { result: self.result_of(set) },
             Err(error) => Finding::Unclear { known: error.to_string() },
         }

@@ -22,7 +22,7 @@ pub use walk::{Bounds, DERIVED, Derived, Entry, Kind, Listing};
 
 pub(crate) use change::{Wanted, history_error, line_counts, now};
 pub(crate) use names::shown;
-pub(crate) use replace::changed;
+pub(crate) use replace::{changed, changed_here};
 pub(crate) use scan::{Found, SCANS_WITHIN, Scan, Stamp};
 
 use crate::history::{History, HistoryError};
@@ -72,6 +72,9 @@ pub enum OpenError {
         "'{path}' can't be a workspace, since it contains the device's own data in '{data}'. Name a directory below it, or move the data with '--data'."
     )]
     ContainsData { path: PathBuf, data: PathBuf },
+    /// The same from within: what the device writes for itself would be the workspace's.
+    #[error("'{path}' can't be a workspace, since it is a part of the device's own data in '{data}'. Name a directory outside of it.")]
+    InsideData { path: PathBuf, data: PathBuf },
     /// Names that are not UTF-8 can't be told to the hub.
     #[error("'{}' can't be a workspace, since its name is not UTF-8. Rename it.", .0.display())]
     NotUtf8(PathBuf),
@@ -82,15 +85,11 @@ pub enum OpenError {
 impl WorkspaceRoot {
     /// Opens a directory as a workspace, and finishes or clears what an interrupted change left in it.
     pub fn open(path: &Path, options: &WorkspaceOptions) -> Result<Arc<Self>, OpenError> {
-        let directory_error = |source| OpenError::Directory { path: path.to_owned(), source };
-        let path = path.canonicalize().map_err(directory_error)?;
+        let path = Self::check(path, &options.data)?;
         let Some(name) = path.to_str() else { return Err(OpenError::NotUtf8(path)) };
         let data = options.data.join("workspaces").join(Digest::of_bytes(name.as_bytes()).short());
         std::fs::create_dir_all(&data).map_err(|source| HistoryError::Io { path: data.clone(), source })?;
         let data = data.canonicalize().map_err(|source| HistoryError::Io { path: data.clone(), source })?;
-        if data.starts_with(&path) {
-            return Err(OpenError::ContainsData { path, data: options.data.clone() });
-        }
         let files = Beneath::open_root(&path).map_err(|source| OpenError::Directory { path: path.clone(), source })?;
         let history = History::open(&data.join("history"))?;
         let sandbox = Sandbox::new(options.sandbox, options.limits, &path, &data)
@@ -111,6 +110,24 @@ impl WorkspaceRoot {
         Ok(root)
     }
 
+    /// The directory, absolute and free of links, where it can be the workspace of a device that has its own data at `data`. Writes nothing, and
+    /// the data needn't be there yet.
+    pub fn check(path: &Path, data: &Path) -> Result<PathBuf, OpenError> {
+        let directory_error = |source| OpenError::Directory { path: path.to_owned(), source };
+        let found = path.canonicalize().map_err(directory_error)?;
+        if !found.is_dir() {
+            return Err(directory_error(std::io::ErrorKind::NotADirectory.into()));
+        }
+        let own = resolved(data).map_err(|source| HistoryError::Io { path: data.to_owned(), source })?;
+        if own.starts_with(&found) {
+            return Err(OpenError::ContainsData { path: found, data: data.to_owned() });
+        }
+        if found.starts_with(&own) {
+            return Err(OpenError::InsideData { path: found, data: data.to_owned() });
+        }
+        Ok(found)
+    }
+
     /// Absolute and free of links.
     pub fn path(&self) -> &Path {
         &self.path
@@ -122,5 +139,47 @@ impl WorkspaceRoot {
 
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
+    }
+}
+
+/// The path without links, as far as it is there.
+fn resolved(path: &Path) -> std::io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let found = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    Ok(match found {
+        Some((ancestor, found)) => path
+            .strip_prefix(ancestor)
+            .map_or(found.clone(), |rest| if rest.as_os_str().is_empty() { found.clone() } else { found.join(rest) }),
+        None => path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_and_the_devices_data_lie_beside_each_other_also_through_links_and_before_the_data_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join("work")).unwrap();
+        std::os::unix::fs::symlink(&home, home.join("work/home")).unwrap();
+        let data = home.join("data/device");
+        for made in [false, true] {
+            if made {
+                std::fs::create_dir_all(data.join("inner")).unwrap();
+                assert!(matches!(WorkspaceRoot::check(&data, &data), Err(OpenError::ContainsData { .. })));
+                assert!(matches!(WorkspaceRoot::check(&data.join("inner"), &data), Err(OpenError::InsideData { .. })));
+            }
+            for path in [&home, Path::new("/"), &home.join("work/home")] {
+                assert!(matches!(WorkspaceRoot::check(path, &data), Err(OpenError::ContainsData { .. })), "{}", path.display());
+            }
+            assert_eq!(WorkspaceRoot::check(&home.join("work"), &data).unwrap(), home.join("work"));
+            assert_eq!(data.exists(), made, "nothing is written");
+        }
+        std::fs::write(home.join("file"), "").unwrap();
+        for wrong in ["file", "nothing"] {
+            assert!(matches!(WorkspaceRoot::check(&home.join(wrong), &data), Err(OpenError::Directory { .. })), "{wrong}");
+        }
     }
 }

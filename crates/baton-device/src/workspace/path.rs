@@ -86,12 +86,18 @@ impl RelativePath {
         match name {
             ".envrc" | ".env" => Some(("shell_directory", "shells read it on entering the directory")),
             "makefile" | "gnumakefile" | "justfile" | "taskfile.yml" | "rakefile" => Some(("build", "build commands run what it says")),
-            "package.json" | ".npmrc" | ".yarnrc" | ".yarnrc.yml" | ".pnpmfile.cjs" => Some(("packages", "package managers run scripts that it names")),
+            "package.json" | ".npmrc" | ".yarnrc" | ".yarnrc.yml" | ".pnpmfile.cjs" => {
+                Some(("packages", "package managers run scripts that it names"))
+            }
             "build.rs" | "setup.py" | "conftest.py" | "pyproject.toml" => Some(("build_script", "builds and tests run it")),
             ".mcp.json" | "mcp.json" => Some(("agents", "agents start programs that it names")),
             ".gitattributes" | ".gitmodules" | ".gitconfig" => Some(("git", "git acts by it")),
-            ".bashrc" | ".bash_profile" | ".profile" | ".zshrc" | ".zprofile" | ".zshenv" => Some(("shell_start", "shells run it when they start")),
-            ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | ".pre-commit-config.yaml" => Some(("servers", "servers or hooks run what it says")),
+            ".bashrc" | ".bash_profile" | ".profile" | ".zshrc" | ".zprofile" | ".zshenv" => {
+                Some(("shell_start", "shells run it when they start"))
+            }
+            ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | ".pre-commit-config.yaml" => {
+                Some(("servers", "servers or hooks run what it says"))
+            }
             _ if below(".vscode") || below(".idea") || below(".devcontainer") => Some(("editors", "editors act by it")),
             _ if below(".github") || below(".circleci") || below(".buildkite") => Some(("ci", "continuous integration runs it")),
             _ if below(".husky") || below(".githooks") || below("hooks") => Some(("git_hook", "git runs it as a hook")),

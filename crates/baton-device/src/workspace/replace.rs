@@ -6,6 +6,7 @@
 use super::beneath::{Beneath, Content, device_error, explain, read_content, regular};
 use super::names::name_of;
 use super::{MAX_RECORDED_BYTES, RelativePath};
+use crate::history::ChangeSet;
 use crate::tool::refused;
 use baton_proto::{CallId, Digest, ToolError};
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
@@ -96,9 +97,21 @@ pub(crate) fn changed(path: &RelativePath) -> ToolError {
     refused(
         "changed_since_read",
         format!("'{path}' was changed by somebody else since it was last read or written here. Nothing was overwritten."),
-        "Read it again with read_file, then repeat the change on what is there now.",
+        READ_AGAIN,
     )
 }
+
+/// The same where it is known that nobody else did it.
+pub(crate) fn changed_here(path: &RelativePath, by: &ChangeSet) -> ToolError {
+    let message = if by.undoes.is_empty() {
+        format!("'{path}' was changed by a command here since it was last read. Nothing was overwritten.")
+    } else {
+        format!("'{path}' was put back by an undo, and what it holds now was never read here. Nothing was overwritten.")
+    };
+    refused("changed_since_read", message, READ_AGAIN)
+}
+
+const READ_AGAIN: &str = "Look at the file as it is now, with read_file or /show, then repeat the change on that.";
 
 fn target(path: &RelativePath) -> Result<(RelativePath, &str), ToolError> {
     path.split().ok_or_else(|| refused("not_a_file", "The path names the workspace itself.", "Name a file in it."))
