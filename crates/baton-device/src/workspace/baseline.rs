@@ -25,7 +25,9 @@ pub(super) struct Look {
 impl Look {
     /// Files that are another, or changed in another way, than in an earlier look. Committing a file is such a change.
     pub(super) fn files_that_differ<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a str> {
-        let differs = |(path, now): (&'a String, &'a String), other: &'a BTreeMap<String, String>| (other.get(path) != Some(now)).then_some(path.as_str());
+        let differs = |(path, now): (&'a String, &'a String), other: &'a BTreeMap<String, String>| {
+            (other.get(path) != Some(now)).then_some(path.as_str())
+        };
         let now = self.files.iter().filter_map(move |file| differs(file, &before.files));
         now.chain(before.files.iter().filter_map(move |file| differs(file, &self.files)))
     }
@@ -39,10 +41,8 @@ impl WorkspaceRoot {
     /// Path, branch and commit read from files; uncommitted changes as git lists them in the sandbox, where nothing that the
     /// repository configures reaches anything (S9). Without git or sandbox, a digest of the listing.
     pub(super) async fn look(&self) -> Look {
-        let repository = Repository::find(&self.path);
-        let head = repository.head(&self.path);
-        let known = !matches!(repository, Repository::None | Repository::Unconfirmed);
-        let status = if known && self.sandbox.mode() == SandboxMode::Bubblewrap { self.status().await } else { None };
+        let head = Repository::find(&self.path).head(&self.path);
+        let status = if self.git_tells() { self.status().await } else { None };
         let (dirty, files) = match status {
             Some(status) if status.is_empty() => (None, BTreeMap::new()),
             Some(status) => {
@@ -58,6 +58,12 @@ impl WorkspaceRoot {
         Look { baseline, files }
     }
 
+    /// Whether git can be asked about the workspace.
+    pub(super) fn git_tells(&self) -> bool {
+        let known = !matches!(Repository::find(&self.path), Repository::None | Repository::Unconfirmed);
+        known && self.sandbox.mode() == SandboxMode::Bubblewrap
+    }
+
     /// Files and their times, bounded, for comparing before with after.
     pub(crate) fn listing(&self, derived: Derived) -> Listing {
         let bounds = Bounds { depth: 32, entries: 20_000, time: WITHIN, derived };
@@ -71,7 +77,8 @@ impl WorkspaceRoot {
         if old == new || self.sandbox.mode() != SandboxMode::Bubblewrap {
             return Vec::new();
         }
-        let arguments = ["git", "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", old, new];
+        let arguments =
+            ["git", "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", old, new];
         let printed = self.printed(&arguments).await.unwrap_or_default();
         let names = printed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         names.map(text_of).collect()
@@ -82,7 +89,7 @@ impl WorkspaceRoot {
     }
 
     /// What a command that only reads prints, where it succeeds and can be kept whole.
-    async fn printed(&self, arguments: &[&str]) -> Option<Vec<u8>> {
+    pub(super) async fn printed(&self, arguments: &[&str]) -> Option<Vec<u8>> {
         let job = Job {
             argv: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             directory: self.path.clone(),

@@ -5,7 +5,7 @@ use super::baseline::Look;
 use super::names::shown;
 use super::{WorkspaceRoot, watch};
 use baton_proto::{Baseline, Workspace, WorkspaceId};
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -20,6 +20,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Of the time, a look takes at most one part in so many.
 const SHARE: u32 = 20;
+/// Between two times that the hub is told, where nothing else is waiting for it.
+const TELLING_PAUSE: Duration = Duration::from_secs(1);
+/// Files whose names are kept until the hub is told of them.
+const MAX_KEPT: usize = 10_000;
 /// Between two looks where the kernel doesn't say that something changed.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
@@ -27,8 +31,18 @@ const UNWATCHED: Duration = Duration::from_secs(15);
 #[derive(Debug, Default)]
 pub(super) struct Told {
     last: Mutex<Option<Last>>,
-    news: Mutex<VecDeque<News>>,
+    news: Mutex<Pending>,
     fresh: Notify,
+}
+
+/// What the hub is to be told next.
+#[derive(Debug, Default)]
+struct Pending {
+    /// The workspace as it was last seen, where the hub doesn't know that yet.
+    baseline: Option<Baseline>,
+    files: BTreeSet<String>,
+    /// When the hub was last told something.
+    told_at: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +75,7 @@ impl WorkspaceRoot {
 
     /// The workspace as it is now, for the hub to be told: no news from here on.
     pub(crate) async fn told_baseline(&self) -> Baseline {
-        let counts = self.watch.counts();
+        let counts = self.watch.counts_of_everything();
         let look = self.look().await;
         let baseline = look.baseline.clone();
         *self.told.last() = Some(Last { look, counts });
@@ -70,35 +84,36 @@ impl WorkspaceRoot {
 
     /// Finds out whether somebody else changed the workspace since the hub was told of it. Only while no call changes it.
     pub(crate) async fn notice(&self) {
-        let counts = self.watch.counts();
+        let counts = self.watch.counts_of_everything();
         let Some(known) = self.told.last().clone() else { return };
         if counts.is_some() && counts == known.counts {
             return;
         }
         let look = self.look().await;
         if look.baseline != known.look.baseline {
-            let mut files: Vec<_> = look.files_that_differ(&known.look).map(shown).collect();
-            files.extend(self.files_committed(&known.look.baseline, &look.baseline).await.iter().map(|file| shown(file)));
-            files.sort_unstable();
-            files.dedup();
-            let files_left_out = u32::try_from(files.len().saturating_sub(MAX_FILES)).unwrap_or(u32::MAX);
-            files.truncate(MAX_FILES);
-            self.told.news().push_back(News { baseline: look.baseline.clone(), files, files_left_out });
+            let committed = self.files_committed(&known.look.baseline, &look.baseline).await;
+            let files = look.files_that_differ(&known.look).chain(committed.iter().map(String::as_str));
+            self.told.news().add(look.baseline.clone(), files.map(shown));
             self.told.fresh.notify_one();
         }
         *self.told.last() = Some(Last { look, counts });
     }
 
-    /// Resolves when there is news.
+    /// Resolves when there is news and it is time to tell it: a stream of changes is told of now and then, its end always.
     pub async fn has_news(&self) {
-        while self.told.news().is_empty() {
-            self.told.fresh.notified().await;
+        loop {
+            let due = self.told.news().due();
+            match due {
+                None => self.told.fresh.notified().await,
+                Some(due) if due <= Instant::now() => return,
+                Some(due) => tokio::time::sleep_until(due).await,
+            }
         }
     }
 
-    /// The news, oldest first; they are told from then on.
-    pub fn take_news(&self) -> Vec<News> {
-        self.told.news().drain(..).collect()
+    /// What changed since the hub was last told; it is told from then on.
+    pub fn take_news(&self) -> Option<News> {
+        self.told.news().take()
     }
 
     /// Keeps an eye on the workspace for as long as it is polled, and looks at it a moment after something changed.
@@ -107,7 +122,7 @@ impl WorkspaceRoot {
         let mut pause = PAUSE;
         loop {
             // Directories that came since are watched from here on, and names are at hand when somebody begins to write one.
-            self.names().await;
+            self.keep_names().await;
             let began = Instant::now();
             let turn = Arc::clone(&self.turns).lock_owned().await;
             let looking = Instant::now();
@@ -118,7 +133,12 @@ impl WorkspaceRoot {
             match &ear {
                 Some(ear) if self.watch.counts().is_some() => {
                     let waited = Instant::now();
-                    ear.hears().await;
+                    if self.watch.counts_of_everything().is_some() {
+                        ear.hears().await;
+                    } else {
+                        // Where something may change unheard, waiting ends all the same.
+                        let _ = tokio::time::timeout(UNWATCHED, ear.hears()).await;
+                    }
                     // Where something changes all the time, it is looked at ever less often; after a quiet while, soon again.
                     let quiet = waited.elapsed() > rest;
                     pause = if quiet { PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
@@ -135,7 +155,84 @@ impl Told {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn news(&self) -> MutexGuard<'_, VecDeque<News>> {
+    fn news(&self) -> MutexGuard<'_, Pending> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn add(&mut self, baseline: Baseline, files: impl Iterator<Item = String>) {
+        self.baseline = Some(baseline);
+        for file in files {
+            if self.files.len() >= MAX_KEPT {
+                break;
+            }
+            self.files.insert(file);
+        }
+    }
+
+    /// When the hub is to be told, if there is something to tell.
+    fn due(&self) -> Option<Instant> {
+        self.baseline.as_ref()?;
+        Some(self.told_at.map_or_else(Instant::now, |at| at + TELLING_PAUSE))
+    }
+
+    fn take(&mut self) -> Option<News> {
+        let baseline = self.baseline.take()?;
+        self.told_at = Some(Instant::now());
+        let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
+        let files_left_out = u32::try_from(files.len().saturating_sub(MAX_FILES)).unwrap_or(u32::MAX);
+        files.truncate(MAX_FILES);
+        Some(News { baseline, files, files_left_out })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::{Limits, SandboxMode};
+    use crate::workspace::WorkspaceOptions;
+
+    #[tokio::test]
+    async fn a_stream_of_changes_is_told_once_a_second_and_its_last_state_always() {
+        let directory = tempfile::tempdir().unwrap();
+        let work = directory.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let options = WorkspaceOptions { data: directory.path().join("data"), sandbox: SandboxMode::None, limits: Limits::default() };
+        let root = WorkspaceRoot::open(&work, &options).unwrap();
+        root.told_baseline().await;
+        assert!(root.take_news().is_none());
+        std::fs::write(work.join("first"), "1").unwrap();
+        root.notice().await;
+        tokio::select! {
+            biased;
+            () = root.has_news() => {}
+            () = std::future::ready(()) => panic!("what comes alone is told at once"),
+        }
+        let began = Instant::now();
+        assert_eq!(root.take_news().unwrap().files, ["first"]);
+
+        for number in 0..MAX_FILES + 5 {
+            std::fs::write(work.join(format!("file{number:02}")), "1").unwrap();
+            root.notice().await;
+        }
+        root.has_news().await;
+        assert!(began.elapsed() >= TELLING_PAUSE, "{:?}", began.elapsed());
+        let news = root.take_news().unwrap();
+        assert_eq!((news.files.len(), news.files_left_out), (MAX_FILES, 5));
+        assert_eq!(news.baseline, root.baseline().await);
+        assert!(root.take_news().is_none());
+    }
+
+    #[tokio::test]
+    async fn silence_means_nothing_where_a_listing_was_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let work = directory.path().join("work");
+        let deep: String = std::iter::repeat_n("d/", 70).collect();
+        std::fs::create_dir_all(work.join(&deep)).unwrap();
+        let options = WorkspaceOptions { data: directory.path().join("data"), sandbox: SandboxMode::None, limits: Limits::default() };
+        let root = WorkspaceRoot::open(&work, &options).unwrap();
+        assert!(root.names().await.cut.is_some());
+        assert_eq!((root.watch.counts(), root.watch.counts_of_everything()), (None, None));
     }
 }

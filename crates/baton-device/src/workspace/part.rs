@@ -10,8 +10,11 @@ use baton_proto::{Digest, FilePart, MAX_FILE_PART_BYTES, MAX_SHOWN_FILE_BYTES, T
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files that are kept while their parts are fetched. Whoever comes back for another one reads it anew.
-const KEPT: usize = 2;
+/// Files that are kept while their parts are fetched: as many as the hub lets people fetch at once. Whoever comes back for another one reads
+/// it anew.
+const KEPT: usize = 8;
+/// What they may hold together.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Files whose parts are being fetched, the latest last.
 #[derive(Debug, Default)]
@@ -78,7 +81,9 @@ impl Opened {
         if let Some(shown) = shown {
             kept.push_back((path, shown));
         }
-        while kept.len() > KEPT {
+        let bytes = |kept: &VecDeque<(RelativePath, Shown)>| kept.iter().map(|(_, shown)| shown.bytes.len()).sum::<usize>();
+        // The latest stays in any case: no file that is shown is larger than all of them may be.
+        while kept.len() > KEPT || bytes(&kept) > KEPT_BYTES {
             kept.pop_front();
         }
     }

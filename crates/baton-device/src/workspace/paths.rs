@@ -10,6 +10,7 @@ use super::{RelativePath, WorkspaceRoot};
 use baton_proto::{FoundPath, FoundPaths, MAX_FOUND_PATHS};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +23,10 @@ const WITHIN: Duration = Duration::from_secs(5);
 const MAX_RULES_BYTES: u64 = 256 * 1024;
 /// A list is used for this long where nobody says whether something changed.
 const FRESH: Duration = Duration::from_secs(2);
+/// Where nobody says whether something changed, listing takes at most one part in so many of the time.
+const SHARE: u32 = 20;
+/// Ignored directories that git is asked about.
+const MAX_ASKED: usize = 500;
 /// For a new list, where an older one can answer.
 const PATIENCE: Duration = Duration::from_millis(60);
 
@@ -37,6 +42,7 @@ pub(super) struct Names {
 struct Kept {
     names: Arc<Listed>,
     at: Instant,
+    took: Duration,
     /// Of the names, when it was begun; `None` where nobody says whether they changed.
     count: Option<u64>,
 }
@@ -47,6 +53,12 @@ pub(super) struct Listed {
     pub(super) names: Vec<Name>,
     /// Why it isn't all, if it isn't.
     pub(super) cut: Option<String>,
+    /// Directories that git ignores: it may keep files in them all the same.
+    ignored: Vec<String>,
+    /// Directories of derived files are left out that git doesn't ignore.
+    derived: bool,
+    /// A directory couldn't be read, for another reason than that nobody may.
+    unread: bool,
 }
 
 #[derive(Debug)]
@@ -100,12 +112,43 @@ impl WorkspaceRoot {
         let at = Instant::now();
         let before = self.watch.counts();
         let root = Arc::clone(&self);
-        let names = Arc::new(tokio::task::spawn_blocking(move || root.files.list(&root.watch)).await.unwrap_or_default());
+        let listing = tokio::task::spawn_blocking(move || root.files.list(&root.watch)).await;
+        let whole = listing.as_ref().is_ok_and(|listed| listed.cut.is_none());
+        let names = Arc::new(listing.unwrap_or_default());
+        let hides = self.hides(&names).await;
+        self.watch.listing_ended(whole, hides);
         // The first listing begins to watch; each directory is watched before it is read, so nothing is missed.
         let count = before.or_else(|| self.watch.counts().filter(|counts| counts.names == 0)).map(|counts| counts.names);
-        let kept = Kept { names: Arc::clone(&names), at, count };
+        let kept = Kept { names: Arc::clone(&names), at, took: at.elapsed(), count };
         *self.names.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         names
+    }
+
+    /// Lists anew where names have changed; where nobody can tell, as often as it isn't felt.
+    pub(super) async fn keep_names(self: &Arc<Self>) {
+        let due = self.watch.counts().is_some() || self.kept().is_none_or(|kept| kept.at.elapsed() > kept.took * SHARE);
+        if due {
+            self.names().await;
+        }
+    }
+
+    /// Whether a change that matters may happen in a directory that isn't listed, and so isn't watched.
+    async fn hides(&self, listed: &Listed) -> bool {
+        let ignored = &listed.ignored;
+        if listed.unread || ignored.len() > MAX_ASKED {
+            return true;
+        }
+        if !self.git_tells() {
+            // Without git all is looked at but what is derived.
+            return ignored.iter().any(|path| !DERIVED.contains(&path.rsplit('/').next().unwrap_or_default()));
+        }
+        if listed.derived || ignored.is_empty() {
+            return listed.derived;
+        }
+        // Git may keep files in what it ignores.
+        let arguments = ["git", "--literal-pathspecs", "ls-files", "-z", "--"].into_iter().chain(ignored.iter().map(String::as_str));
+        let printed = self.printed(&arguments.collect::<Vec<_>>()).await;
+        printed.is_none_or(|files| !files.is_empty())
     }
 
     fn fresh(&self) -> Option<Arc<Listed>> {
@@ -124,6 +167,7 @@ impl WorkspaceRoot {
 impl Beneath {
     /// Every file and directory that git doesn't ignore and that isn't derived. Directories are watched from then on.
     fn list(&self, watch: &Watch) -> Listed {
+        watch.listing_begins();
         let mut listing = Listing { files: self, watch, ignored: Vec::new(), deadline: Instant::now() + WITHIN, listed: Listed::default() };
         match self.directory(&RelativePath::root()) {
             Ok(directory) => {
@@ -158,52 +202,66 @@ impl Listing<'_> {
             self.rules(&own_rules, at);
         }
         let mut inner = Vec::new();
-        if let Ok(entries) = Dir::read_from(directory) {
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                if self.full() {
-                    break;
+        match Dir::read_from(directory) {
+            Ok(entries) => {
+                for entry in entries.flatten() {
+                    let name = entry.file_name();
+                    if self.full() {
+                        break;
+                    }
+                    let kind = match entry.file_type() {
+                        FileType::Unknown => match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                            Err(_) => continue,
+                        },
+                        kind => kind,
+                    };
+                    let is_directory = match kind {
+                        FileType::RegularFile => false,
+                        FileType::Directory => true,
+                        _ => continue,
+                    };
+                    let name = name.to_bytes();
+                    let ours = name.starts_with(b".baton-") && name.ends_with(b".tmp");
+                    if matches!(name, b"." | b"..") || name.eq_ignore_ascii_case(b".git") || ours {
+                        continue;
+                    }
+                    let text = text_of(name);
+                    let derived = is_directory && DERIVED.contains(&text.as_str());
+                    let path = if at.is_empty() { text } else { format!("{at}/{text}") };
+                    if self.ignores(&path, is_directory) {
+                        if is_directory {
+                            self.leave_out(path);
+                        }
+                        continue;
+                    }
+                    if derived {
+                        // For git these are files like any others.
+                        self.listed.derived = true;
+                        continue;
+                    }
+                    if is_directory {
+                        inner.push((name.to_vec(), path.clone()));
+                    }
+                    self.listed.names.push(Name::new(path, is_directory));
                 }
-                let kind = match entry.file_type() {
-                    FileType::Unknown => match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                        Err(_) => continue,
-                    },
-                    kind => kind,
-                };
-                let is_directory = match kind {
-                    FileType::RegularFile => false,
-                    FileType::Directory => true,
-                    _ => continue,
-                };
-                let name = name.to_bytes();
-                let ours = name.starts_with(b".baton-") && name.ends_with(b".tmp");
-                if matches!(name, b"." | b"..") || name.eq_ignore_ascii_case(b".git") || ours {
-                    continue;
-                }
-                let text = text_of(name);
-                if is_directory && DERIVED.contains(&text.as_str()) {
-                    continue;
-                }
-                let path = if at.is_empty() { text } else { format!("{at}/{text}") };
-                if self.ignores(&path, is_directory) {
-                    continue;
-                }
-                if is_directory {
-                    inner.push((name.to_vec(), path.clone()));
-                }
-                self.listed.names.push(Name::new(path, is_directory));
             }
+            Err(_) => self.listed.unread = true,
         }
         for (name, path) in inner {
             if self.full() {
                 break;
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            if depth < MAX_DEPTH
-                && let Ok(inner) = fs::openat(directory, &*name, flags, Mode::empty())
-            {
-                self.enter(&inner, &path, depth + 1);
+            if depth >= MAX_DEPTH {
+                self.listed.cut = Some(format!("directories are nested more than {MAX_DEPTH} deep"));
+                break;
+            }
+            match fs::openat(directory, &*name, flags, Mode::empty()) {
+                Ok(inner) => self.enter(&inner, &path, depth + 1),
+                // What isn't there any more, or may not be entered, is nothing that anybody here can see change.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+                Err(_) => self.listed.unread = true,
             }
         }
         self.ignored.truncate(outer);
@@ -219,6 +277,13 @@ impl Listing<'_> {
             let _ = builder.add_line(None, line);
         }
         self.ignored.extend(builder.build().ok());
+    }
+
+    /// One more than git is asked about tells that there are too many.
+    fn leave_out(&mut self, directory: String) {
+        if self.listed.ignored.len() <= MAX_ASKED {
+            self.listed.ignored.push(directory);
+        }
     }
 
     fn ignores(&self, path: &str, directory: bool) -> bool {

@@ -6,6 +6,7 @@
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,30 +28,64 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Watch {
     inotify: Option<OwnedFd>,
+    room: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    watched: usize,
-    /// Something isn't watched, so that silence means nothing.
-    blind: bool,
+    /// The kernel's numbers of the directories that are watched. A directory that is added again keeps its number.
+    watched: HashSet<i32>,
+    /// Whether the last listing watched every directory that it met, and whether it ended at all.
+    all_listed: bool,
+    /// What is missing until a listing that is under way has ended.
+    gaps: Gaps,
+    /// What will be missing then: it may heal what the one before it couldn't.
+    gaps_then: Gaps,
+    /// Directories that aren't listed may hold files that matter.
+    hides: bool,
+}
+
+/// Why silence doesn't mean that nothing changed.
+#[derive(Debug, Default)]
+struct Gaps {
+    /// A directory that was to be watched isn't, or the kernel can't be listened to.
+    unwatched: bool,
+    /// Directories came that no listing has met yet.
+    new_directories: bool,
 }
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok(), state: Mutex::default() }
+        Self::with_room(MAX_WATCHED)
+    }
+
+    fn with_room(room: usize) -> Self {
+        Self { inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok(), room, state: Mutex::default() }
+    }
+
+    /// Begins to go through the workspace's directories. What couldn't be watched the last time gets another chance.
+    pub(super) fn listing_begins(&self) {
+        let mut state = self.state();
+        self.hear(&mut state);
+        // What came up to here is met by the listing.
+        state.gaps.new_directories |= state.gaps_then.new_directories;
+        state.gaps_then = Gaps::default();
+    }
+
+    /// Whether the listing went through all directories, and whether those it was to leave out may hold files that matter.
+    pub(super) fn listing_ended(&self, whole: bool, hides: bool) {
+        let mut state = self.state();
+        state.all_listed = whole;
+        state.hides = hides;
+        state.gaps = Gaps { unwatched: state.gaps_then.unwatched, new_directories: false };
     }
 
     /// Watches a directory from now on; its entries are read afterwards, so that none is missed.
     pub(super) fn add(&self, directory: &OwnedFd) {
         let Some(inotify) = &self.inotify else { return };
         let mut state = self.state();
-        if state.watched >= MAX_WATCHED {
-            state.blind = true;
-            return;
-        }
         let changes = WatchFlags::MODIFY
             | WatchFlags::ATTRIB
             | WatchFlags::CREATE
@@ -60,16 +95,37 @@ impl Watch {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF;
         match inotify::add_watch(inotify, format!("/proc/self/fd/{}", directory.as_raw_fd()), changes | WatchFlags::ONLYDIR) {
-            // Watching the same directory again counts once more, which errs on the side of the kernel.
-            Ok(_) => state.watched += 1,
-            Err(_) => state.blind = true,
+            Ok(number) if state.watched.contains(&number) => {}
+            Ok(number) if state.watched.len() < self.room => {
+                state.watched.insert(number);
+            }
+            Ok(number) => {
+                // It may be gone by now, and then the kernel has forgotten it, too.
+                let _ = inotify::remove_watch(inotify, number);
+                state.misses();
+            }
+            Err(_) => state.misses(),
         }
     }
 
-    /// What was counted up to now; `None` where not everything is watched.
+    /// What was counted up to now of all that is listed; `None` where not everything of it is watched.
     pub(super) fn counts(&self) -> Option<Counts> {
-        let inotify = self.inotify.as_ref()?;
+        self.inotify.as_ref()?;
         let mut state = self.state();
+        self.hear(&mut state);
+        (state.all_listed && !state.gaps.unwatched && !state.watched.is_empty()).then_some(state.counts)
+    }
+
+    /// The same, where nothing else in the workspace can have changed either.
+    pub(super) fn counts_of_everything(&self) -> Option<Counts> {
+        let counts = self.counts()?;
+        let state = self.state();
+        (!state.gaps.new_directories && !state.gaps_then.new_directories && !state.hides).then_some(counts)
+    }
+
+    /// Takes in what the kernel has said.
+    fn hear(&self, state: &mut State) {
+        let Some(inotify) = &self.inotify else { return };
         let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
         let mut events = Reader::new(inotify, &mut buffer);
         loop {
@@ -77,7 +133,7 @@ impl Watch {
                 Ok(event) => {
                     let kind = event.events();
                     if kind.contains(ReadFlags::IGNORED) {
-                        state.watched = state.watched.saturating_sub(1);
+                        state.watched.remove(&event.wd());
                         continue;
                     }
                     let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
@@ -86,6 +142,8 @@ impl Watch {
                         continue;
                     }
                     state.counts.anything += 1;
+                    let came = kind.contains(ReadFlags::ISDIR) && kind.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+                    state.gaps_then.new_directories |= came || kind.contains(ReadFlags::QUEUE_OVERFLOW);
                     let contents = ReadFlags::MODIFY | ReadFlags::ATTRIB | ReadFlags::ISDIR;
                     if !contents.contains(kind) {
                         state.counts.names += 1;
@@ -94,12 +152,11 @@ impl Watch {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
-                    state.blind = true;
+                    state.misses();
                     break;
                 }
             }
         }
-        (!state.blind && state.watched > 0).then_some(state.counts)
     }
 
     /// Lets a task wait for the kernel's next word.
@@ -114,6 +171,13 @@ impl Watch {
     }
 }
 
+impl State {
+    fn misses(&mut self) {
+        self.gaps.unwatched = true;
+        self.gaps_then.unwatched = true;
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Ear(AsyncFd<OwnedFd>);
 
@@ -125,5 +189,68 @@ impl Ear {
             // The runtime is being torn down; nobody waits for it any more.
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags, open};
+    use std::path::Path;
+
+    fn list(watch: &Watch, directories: &[&Path]) {
+        watch.listing_begins();
+        for directory in directories {
+            watch.add(&open(*directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap());
+        }
+        watch.listing_ended(true, false);
+    }
+
+    #[test]
+    fn a_directory_that_is_listed_again_and_again_takes_one_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = Watch::with_room(1);
+        assert_eq!(watch.counts(), None, "nothing is listed yet");
+        for _ in 0..100 {
+            list(&watch, &[directory.path()]);
+        }
+        let before = watch.counts().unwrap();
+        std::fs::write(directory.path().join("a"), "").unwrap();
+        assert!(watch.counts().unwrap().names > before.names);
+    }
+
+    #[test]
+    fn who_could_not_watch_everything_sees_again_once_there_is_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, two, three] = ["one", "two", "three"].map(|name| directory.path().join(name));
+        for directory in [&one, &two, &three] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let watch = Watch::with_room(2);
+        list(&watch, &[&one, &two, &three]);
+        assert_eq!(watch.counts(), None);
+        std::fs::remove_dir(&one).unwrap();
+        assert_eq!(watch.counts(), None, "the third isn't watched yet");
+        list(&watch, &[&two, &three]);
+        let before = watch.counts().unwrap();
+        std::fs::write(three.join("a"), "").unwrap();
+        assert_ne!(watch.counts(), Some(before));
+        // A listing that was cut leaves something out.
+        watch.listing_ended(false, false);
+        assert_eq!(watch.counts(), None);
+    }
+
+    #[test]
+    fn nothing_is_taken_for_unchanged_while_a_new_directory_is_not_watched_or_one_is_hidden() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = Watch::new();
+        list(&watch, &[directory.path()]);
+        assert!(watch.counts_of_everything().is_some());
+        std::fs::create_dir(directory.path().join("new")).unwrap();
+        assert!(watch.counts().is_some() && watch.counts_of_everything().is_none());
+        list(&watch, &[directory.path(), &directory.path().join("new")]);
+        assert!(watch.counts_of_everything().is_some());
+        watch.listing_ended(true, true);
+        assert!(watch.counts().is_some() && watch.counts_of_everything().is_none());
     }
 }
