@@ -24,7 +24,6 @@ test("what a command of the user's shows is open, and what the agent looks for i
   const id = await session("Is the README any good?", rests);
   const page = await at(id, { who: phone, size: PHONE, touch: true });
   await composer(page).fill("/show README.md");
-  await page.keyboard.press("Enter");
   await composer(page).press("Control+Enter");
   const call = page.locator("[data-testid=call][data-state=succeeded]").last();
   await call.getByText("Apples.").waitFor();
@@ -61,6 +60,28 @@ test("a refusal comes into sight, however much stands above it", { skip }, async
   });
   assert.ok(await inView(refused.getByRole("button").last()));
   await refused.getByRole("button").last().click();
+  await done(page);
+});
+
+test("who is at the end stays there, also where something comes in while the page is still on its way", { skip }, async () => {
+  const id = await session("Tell me a lot", rests);
+  const page = await at(id, { who: phone, size: PHONE, touch: true });
+  const timeline = page.getByTestId("timeline");
+  const settle = () => page.evaluate(() => new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next))));
+  await timeline.evaluate((element) => (element.scrollTop = element.scrollHeight - element.clientHeight - 50));
+  await settle();
+  await timeline.evaluate((element) => {
+    element.scrollTop = element.scrollHeight;
+    const late = document.createElement("div");
+    late.style.height = "300px";
+    element.querySelector(".timeline-content").append(late);
+  });
+  await settle();
+  assert.ok(await timeline.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight) < 2);
+  assert.equal(await page.getByTestId("jump").count(), 0);
+  // Who goes back does leave it.
+  await timeline.evaluate((element) => (element.scrollTop -= 400));
+  await page.getByTestId("jump").waitFor();
   await done(page);
 });
 
