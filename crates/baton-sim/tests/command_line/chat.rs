@@ -223,8 +223,13 @@ async fn e5_s19_cards_show_all_of_it_on_request_and_dangerous_ones_ask_once_more
     window.sees("more lines: v shows all").await;
     window.sees("y once").await;
     assert!(!window.everything().contains("line 40"));
+    // Nobody allows what was not shown to its end: the key shows it first.
+    window.press("y");
+    window.sees("That is all of what would run").await;
+    assert!(window.everything().contains("line 40"));
+    let session = house.terminal.ok(&["sessions"]).await.event("session")["session_id"].as_str().expect("an id").parse().expect("an id");
+    assert_eq!(crate::support::house::open_approvals(&house.view(session).await).len(), 1, "nothing was allowed yet");
     window.press("v");
-    window.sees("line 40").await;
     window.press("a");
     window.sees("1 printf …").await;
     window.press("1");

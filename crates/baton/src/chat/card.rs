@@ -85,6 +85,11 @@ impl Card {
         }
     }
 
+    /// Whether less than the whole of it fits beside the line: then the rest is shown before it can be allowed (S19).
+    pub(super) fn is_cut(&self, width: usize) -> bool {
+        matches!(self, Self::Approval(approval) if preview(&approval.binding.preview, width).1 > 0)
+    }
+
     pub(super) fn is_dangerous(&self) -> bool {
         matches!(self, Self::Approval(approval) if approval.binding.risk == Risk::Dangerous)
     }
@@ -165,16 +170,20 @@ struct Lying {
     answered: bool,
     /// Since when it is in front.
     since: Option<Instant>,
+    /// The whole of it was shown.
+    whole_shown: bool,
 }
 
 impl Desk {
     /// Lays a card down, or a newer version of one in its place. Whether it is new.
     pub(super) fn lay(&mut self, card: Card) -> bool {
         if let Some(lying) = self.cards.iter_mut().find(|lying| lying.card.id() == card.id()) {
+            let same = lying.card.whole() == card.whole();
+            lying.whole_shown &= same;
             lying.card = card;
             return false;
         }
-        self.cards.push(Lying { card, aside: false, answered: false, since: None });
+        self.cards.push(Lying { card, aside: false, answered: false, since: None, whole_shown: false });
         true
     }
 
@@ -200,6 +209,12 @@ impl Desk {
 
     pub(super) fn find(&self, id: CardId) -> Option<&Card> {
         self.cards.iter().map(|lying| &lying.card).find(|card| card.id() == id)
+    }
+
+    /// The whole of it is shown from now on. Whether it was already.
+    pub(super) fn show_whole(&mut self, id: CardId) -> bool {
+        let lying = self.cards.iter_mut().find(|lying| lying.card.id() == id);
+        lying.is_none_or(|lying| std::mem::replace(&mut lying.whole_shown, true))
     }
 
     /// It was answered here: its keys do nothing any more.

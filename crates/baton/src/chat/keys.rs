@@ -134,6 +134,12 @@ impl Chat {
         }
         let Some(card) = self.desk.front().cloned() else { return Ok(false) };
         let id = card.id();
+        // Nobody allows what was not shown to its end (S19).
+        if matches!(key, 'y' | 't' | 'a') && card.is_cut(self.screen.width()) && !self.desk.show_whole(id) {
+            self.screen.print(super::Style::Plain, &card.whole().unwrap_or_default());
+            self.say("That is all of what would run. Once you have read it, the key allows it.");
+            return Ok(true);
+        }
         match (&card, key) {
             (Card::Approval(_), 'y') if card.is_dangerous() => self.mode = Mode::Danger(id),
             (Card::Approval(_), 'y') => self.decide(id, Decision::Approve, None, None, false),
@@ -144,6 +150,7 @@ impl Chat {
             (Card::Approval(_), 'n') => self.decide(id, Decision::Reject, None, None, false),
             (Card::Approval(_), 'r') => self.mode = Mode::Reason(id),
             (Card::Approval(_), 'v') => {
+                self.desk.show_whole(id);
                 if let Some(whole) = card.whole() {
                     self.screen.print(super::Style::Plain, &whole);
                 }
