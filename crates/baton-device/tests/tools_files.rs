@@ -164,6 +164,9 @@ async fn s12_a_file_that_acts_later_is_flagged() {
     let place = Place::new();
     let prepared = place.prepare("write_file", json!({"path": ".vscode/tasks.json", "content": "{}"})).await;
     assert!(prepared.risk == Risk::Sensitive && prepared.risk_reason.contains("editors"), "{prepared:?}");
+    let said = &prepared.risk_said[0];
+    assert_eq!((said.code.as_str(), prepared.risk_reason.as_str()), ("acts_later.editors", said.text.as_str()), "each end can say it");
+    assert!(said.params["path"].starts_with(".vscode/"), "{said:?}");
     let hidden = place.prepare("write_file", json!({"path": "Makefile", "content": format!("all:\n\trm{}x", '\u{202e}')})).await;
     assert!(hidden.preview.contains("U+202E"));
     let long = place.prepare("write_file", json!({"path": "Makefile", "content": "x\n".repeat(20_000)})).await;
