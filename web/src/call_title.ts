@@ -42,7 +42,7 @@ function plain(value: unknown): string {
 
 /** A word of a command as a shell takes it, so that words can be told apart. */
 function quoted(word: string): string {
-  return /^[\p{L}\p{N}_@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 function line(text: string): string {

@@ -70,6 +70,7 @@ test("hostile markdown is read to its end", () => {
 test("a call's line comes from what says most", () => {
   const rows: [unknown, string][] = [
     [{ command: "cargo test\n  --all" }, "cargo test ⏎ --all"],
+    [{ argv: ["sh", "-c", "echo 'hi'; echo oops"], directory: "" }, "sh -c 'echo '\\''hi'\\''; echo oops'"],
     [{ path: "src/main.rs", old: "a", new: "b" }, "src/main.rs"],
     [{ path: "src", pattern: "TODO" }, "TODO in src"],
     [{ key: "language", value: "Rust" }, "language = Rust"],

@@ -104,7 +104,7 @@ pub(crate) fn command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_a_shell_takes_it() {
         assert_eq!(command(["sh", "-c", "echo hi; echo oops"]), "sh -c 'echo hi; echo oops'");
-        assert_eq!(command(["printf", "it's", "", "文件.txt"]), "printf 'it'\\''s' '' 文件.txt");
+        assert_eq!(command(["printf", "it's", "", "文件.txt", "a-b_c.txt"]), "printf 'it'\\''s' '' '文件.txt' a-b_c.txt");
     }
 
     #[test]
