@@ -3,11 +3,13 @@
 
 use crate::failure::Failure;
 use crate::files;
+use baton_proto::make_visible;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -21,6 +23,14 @@ const LOOK: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pauses between two starts of a device that keeps dying.
 const PAUSES: [Duration; 4] = [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
+
+/// A device that ends sooner than this has ended at once.
+const AT_ONCE: Duration = Duration::from_secs(30);
+/// How often a device may give up at once before it isn't started any more.
+const TRIES: usize = 5;
+/// What is shown of a device's last words.
+const LAST_LINES: usize = 4;
+const LAST_BYTES: u64 = 4096;
 
 /// What a device leaves in its directory, so that the next hub can find it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +49,9 @@ impl DeviceFile {
         serde_json::from_slice(&std::fs::read(data.join("device.json")).ok()?).ok()
     }
 }
+
+/// What the device writes, in its directory.
+const LOG: &str = "device.log";
 
 /// How the device is started.
 #[derive(Clone, Debug)]
@@ -104,7 +117,7 @@ fn is_device(pid: u32, data: &Path) -> bool {
 
 fn spawn(command: &DeviceCommand) -> Result<tokio::process::Child, Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("The device can't be started: {error}."), "Look at the data directory.");
-    let log = OpenOptions::new().create(true).append(true).open(command.data.join("device.log")).map_err(failed)?;
+    let log = OpenOptions::new().create(true).append(true).open(command.data.join(LOG)).map_err(failed)?;
     let program = std::env::current_exe().map_err(failed)?;
     let mut process = Command::new(program);
     process
@@ -138,33 +151,49 @@ impl Process {
         }
     }
 
-    /// Resolves when it has ended.
-    async fn ended(&mut self, data: &Path) {
+    /// Resolves when it has ended, with its status where that can be told.
+    async fn ended(&mut self, data: &Path) -> Option<ExitStatus> {
         match self {
             Self::Child(child) => {
-                if let Err(error) = child.wait().await {
+                let status = child.wait().await;
+                if let Err(error) = &status {
                     tracing::warn!(%error, "the device can't be waited for");
                 }
+                status.ok()
             }
-            Self::Adopted(pid) => gone(*pid, data).await,
+            Self::Adopted(pid) => {
+                gone(*pid, data).await;
+                None
+            }
         }
     }
 }
 
-/// Starts a device that died anew, until it is to stop.
+/// Starts a device that died anew, until it is to stop. One that gives up by itself again and again would only do so once more: whatever it
+/// says has to be mended first. One that is killed, by the system or by somebody, is always started again.
 async fn keep(command: DeviceCommand, mut process: Process, pid: Arc<AtomicU32>, mut stopped: watch::Receiver<bool>) {
     let mut deaths = 0;
+    let mut given_up = 0;
     loop {
         let started = tokio::time::Instant::now();
-        let stop = tokio::select! {
-            () = process.ended(&command.data) => false,
-            () = asked(&mut stopped) => true,
+        let status = tokio::select! {
+            status = process.ended(&command.data) => status,
+            () = asked(&mut stopped) => return end_in_order(process, &command.data).await,
         };
-        if stop {
-            return end_in_order(process, &command.data).await;
+        let at_once = started.elapsed() <= AT_ONCE;
+        deaths = if at_once { deaths + 1 } else { 0 };
+        given_up = if at_once && status.is_some_and(|status| status.code().is_some()) { given_up + 1 } else { 0 };
+        let words = if at_once { last_words(&command.data) } else { String::new() };
+        if given_up >= TRIES {
+            tracing::error!(
+                "the device ended {TRIES} times at once and isn't started any more{words}. Mend that, then stop Baton and start it again. All \
+                 that the device wrote is in {}",
+                command.data.join(LOG).display()
+            );
+            pid.store(0, Ordering::Relaxed);
+            return;
         }
-        deaths = if started.elapsed() > Duration::from_secs(30) { 0 } else { deaths + 1 };
-        tracing::warn!("the device ended; starting it again");
+        tracing::warn!("the device ended{words}; starting it again");
         process = loop {
             tokio::select! {
                 () = tokio::time::sleep(PAUSES[deaths.min(PAUSES.len() - 1)]) => {}
@@ -178,6 +207,26 @@ async fn keep(command: DeviceCommand, mut process: Process, pid: Arc<AtomicU32>,
         };
         pid.store(process.pid().unwrap_or(0), Ordering::Relaxed);
     }
+}
+
+/// The end of what a device wrote, in one line.
+fn last_words(data: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut log = File::open(data.join(LOG))?;
+        let bytes = log.metadata()?.len();
+        log.seek(SeekFrom::Start(bytes.saturating_sub(LAST_BYTES)))?;
+        let mut end = Vec::new();
+        log.take(LAST_BYTES).read_to_end(&mut end)?;
+        Ok(end)
+    };
+    let end = read().unwrap_or_default();
+    let end = String::from_utf8_lossy(&end);
+    let lines: Vec<_> = end.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // The last word that begins one: what it says before is another matter.
+    let begins = lines.iter().rposition(|line| line.starts_with("baton: ")).unwrap_or(lines.len().saturating_sub(1));
+    let words = lines.iter().skip(begins).take(LAST_LINES).copied().collect::<Vec<_>>().join(" ");
+    let words = make_visible(words.trim_start_matches("baton: ").trim_end_matches('.'));
+    if words.is_empty() { words } else { format!(": {words}") }
 }
 
 /// Resolves when the device is to stop.

@@ -6,6 +6,7 @@ use crate::output::{Output, line};
 use crate::profile::Profile;
 use crate::supervise::{DeviceCommand, Supervisor};
 use crate::{files, interrupt, sample};
+use baton_device::workspace::WorkspaceRoot;
 use baton_proto::{Changed, DeviceView, make_visible};
 use baton_runtime::{Hub, Identity};
 use fast_qr::QRBuilder;
@@ -15,23 +16,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Where the device beside the hub keeps its own data, in the hub's directory.
+const DEVICE_DATA: &str = "device";
 /// How long the device beside the hub may take to connect before the hub is called ready without it.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(args: Up, out: &Output) -> Result<u8, Failure> {
     // Looked at first: with a wrong one nothing is started, and nothing written.
-    let workspace = args.workspace.as_deref().map(existing_directory).transpose()?;
+    let workspace = args.workspace.as_deref().map(|path| usable_directory(path, args.hub.data.as_deref())).transpose()?;
     let serving = Serving::start(&args.hub, Search::ThisMachine).await?;
     let ended = attend(&serving, workspace, args.no_sandbox, out).await;
     serving.stop().await?;
     ended?.map_or(Ok(0), |reason| Err(Failure::failed(reason, "Start Baton again when the cause is mended.")))
 }
 
-fn existing_directory(path: &Path) -> Result<PathBuf, Failure> {
+fn usable_directory(path: &Path, data: Option<&Path>) -> Result<PathBuf, Failure> {
     let refused =
         |why: String| Failure::usage(format!("The workspace {} can't be opened: {why}.", path.display()), "Name a directory that exists.");
     let found = path.canonicalize().map_err(|error| refused(error.to_string()))?;
-    if found.is_dir() { Ok(found) } else { Err(refused("it is no directory".to_owned())) }
+    if !found.is_dir() {
+        return Err(refused("it is no directory".to_owned()));
+    }
+    let data = data.map_or_else(files::default_data, |data| Ok(data.to_owned()))?;
+    let usable = WorkspaceRoot::check(&found, &data.join(DEVICE_DATA));
+    usable.map_err(|error| Failure::usage(error.to_string(), "Nothing was started."))
 }
 
 /// Keeps a device beside the hub until it is asked to stop, or until the hub can't go on: then with the reason.
@@ -40,7 +48,7 @@ async fn attend(serving: &Serving, workspace: Option<PathBuf>, no_sandbox: bool,
         Some(workspace) => workspace,
         None => sample::prepare(&serving.data)?,
     };
-    let device_data = serving.data.join("device");
+    let device_data = serving.data.join(DEVICE_DATA);
     files::private_directory(&device_data)?;
     let own = own_device(serving, &device_data).await?;
     let command = DeviceCommand { data: device_data, hub_file: HubFile::path(&serving.data), workspace: workspace.clone(), no_sandbox };
