@@ -103,8 +103,8 @@ export function SessionMenu({ session }: { session: SessionEntity }) {
         </div>
       )}
       {open && resets && (
-        <div className="menu rename-form">
-          <p>{t("reset_context_sure")}</p>
+        <div className="menu rename-form" role="alertdialog" aria-label={t("reset_context")} aria-describedby="reset-sure">
+          <p id="reset-sure">{t("reset_context_sure")}</p>
           <div className="card-actions">
             <button type="button" className="danger" data-testid="reset-yes" onClick={reset}>{t("reset_context_yes")}</button>
             <button type="button" onClick={shut}>{t("cancel")}</button>
