@@ -19,10 +19,10 @@ pub(crate) fn is_forbidden(address: IpAddr) -> bool {
 /// The address of version 4 that one of version 6 leads on to, by a translator or a tunnel on the way.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
-        // The prefix of translators, and addresses that are compatible in the old way.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high @ 1..=0xffff, low] => Some(joined(high, low)),
-        // Tunnels.
-        [0x2002, high, low, ..] => Some(joined(high, low)),
+        // The prefix of translators, addresses that are compatible in the old way, and tunnels.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high @ 1..=0xffff, low] | [0x2002, high, low, ..] => {
+            Some(joined(high, low))
+        }
         _ => None,
     }
 }

@@ -163,15 +163,12 @@ impl Pairing {
                 }
                 return Err(wrong_number(dead));
             }
-            match link.standing {
-                InvitationStanding::Refused => {
-                    Err(ErrorBody::new(ErrorCode::IllegalTransition, "This device was refused already.", "Make a new link for it."))
-                }
-                _ => {
-                    link.standing = InvitationStanding::Approved;
-                    Ok(())
-                }
+            if link.standing == InvitationStanding::Refused {
+                let message = "This device was refused already.";
+                return Err(ErrorBody::new(ErrorCode::IllegalTransition, message, "Make a new link for it."));
             }
+            link.standing = InvitationStanding::Approved;
+            Ok(())
         })
     }
 

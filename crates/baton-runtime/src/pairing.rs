@@ -170,13 +170,11 @@ impl Pairing {
                 None => invitations::claim(&mut open.links, id, &secret_hash, now),
                 found => found,
             };
-            match claimed {
-                Some(claimed) => claimed?,
-                None => {
-                    open.count_wrong(from, now);
-                    return Err(ErrorBody::new(ErrorCode::NotFound, "This pairing is over or was never begun.", "Start pairing anew."));
-                }
-            }
+            let Some(claimed) = claimed else {
+                open.count_wrong(from, now);
+                return Err(ErrorBody::new(ErrorCode::NotFound, "This pairing is over or was never begun.", "Start pairing anew."));
+            };
+            claimed?
         };
         match claimed {
             Claimed::Waiting(expires_at) => Ok(PairingState::Waiting { expires_at }),
