@@ -8,7 +8,7 @@ use crate::seen::Seen;
 use baton_core::user::{PairedDevice, User, UserCommand, unknown_invitation};
 use baton_core::{ActingDevice, Ids, OfferedTool, Surroundings};
 use baton_proto::{
-    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, Rule, Timestamp, UserEvent, UserId,
+    Changed, DeviceId, DeviceRecord, DeviceView, Digest, ErrorBody, ErrorCode, Event, HubFrame, Rule, Timestamp, Trust, UserEvent, UserId,
     Workspace,
 };
 use baton_store::{Append, EventRow, HeadWrite, Store, StoreError, StreamId, StreamKind};
@@ -57,7 +57,7 @@ impl Directory {
         for head in store.all(StreamKind::User).await? {
             let user = read_on(&*store, User::empty(UserId(head.stream.id))).await?;
             seen.load(user.id, &head.summary);
-            known.put(user);
+            let _ = known.put(user);
         }
         Ok(Self { store, clock, known: RwLock::new(known), seen, writing: tokio::sync::Mutex::new(()), notices: broadcast::channel(256).0 })
     }
@@ -184,8 +184,8 @@ impl Directory {
 
     /// From now on a user is known as that, and whoever may no longer be connected isn't.
     fn take_in(&self, user: User) {
-        for link in self.write().put(user) {
-            link.close("This device was revoked. Pair it again to use it.");
+        for (link, reason) in self.write().put(user) {
+            link.close(reason);
         }
     }
 
@@ -339,16 +339,22 @@ async fn read_on(store: &dyn Store, mut user: User) -> Result<User, HubError> {
 }
 
 impl Known {
-    /// Returns the connections of devices that aren't active any more.
-    fn put(&mut self, user: User) -> Vec<Connected> {
+    /// Returns the connections that end by it: of devices that aren't active any more, and of those that may no longer see what they follow.
+    fn put(&mut self, user: User) -> Vec<(Connected, &'static str)> {
         let id = user.id;
         self.tokens.retain(|_, identity| identity.user_id != id);
+        let before = self.users.get(&id).map(|entry| Arc::clone(&entry.around)).unwrap_or_default();
         let mut dropped = Vec::new();
+        let mut drop_all = |links: Option<Vec<Connected>>, reason| dropped.extend(links.into_iter().flatten().map(|link| (link, reason)));
         for (device_id, device) in &user.devices {
-            if device.is_active() {
-                self.tokens.insert(device.token_hash.clone(), Identity { user_id: id, device_id: *device_id });
-            } else {
-                dropped.extend(self.links.remove(device_id).unwrap_or_default());
+            if !device.is_active() {
+                drop_all(self.links.remove(device_id), "This device was revoked. Pair it again to use it.");
+                continue;
+            }
+            self.tokens.insert(device.token_hash.clone(), Identity { user_id: id, device_id: *device_id });
+            let saw = before.devices.get(device_id).is_some_and(|known| known.trust != Trust::Guest);
+            if saw && device.record.trust == Trust::Guest {
+                drop_all(self.links.remove(device_id), "This device is a guest now. Connect again.");
             }
         }
         self.users.insert(id, Entry { user, around: Arc::default() });

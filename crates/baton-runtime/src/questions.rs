@@ -111,11 +111,11 @@ impl Hub {
             .ok_or_else(|| ErrorBody::new(ErrorCode::NoCapability, "This session has no workspace.", "Open a session with one."))
     }
 
-    /// Guests aren't shown the files of a workspace.
+    /// Guests are shown how the work stands – the lists and the brief –, neither what was said and done nor files (H9).
     pub(crate) fn may_look(&self, who: Identity) -> Result<(), ErrorBody> {
         let record = self.device(who).ok_or_else(|| ErrorBody::not_found("device"))?;
         if record.trust == Trust::Guest {
-            let message = "A guest device isn't shown the workspace's files.";
+            let message = "A guest device is shown how the work stands, neither what was said nor files.";
             return Err(ErrorBody::new(ErrorCode::TrustTooLow, message, "Raise its trust on a trusted device."));
         }
         Ok(())

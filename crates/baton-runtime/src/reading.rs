@@ -152,11 +152,13 @@ fn unreadable(seq: u64, why: &str) -> ErrorBody {
 
 impl Hub {
     pub async fn view(&self, who: Identity, session: SessionId) -> Result<SessionView, ErrorBody> {
+        self.may_look(who)?;
         self.shared.view(who.user_id, session).await
     }
 
     /// Older timeline entries, before the sequence number `before`.
     pub async fn history(&self, who: Identity, session: SessionId, before: Option<u64>, limit: usize) -> Result<History, ErrorBody> {
+        self.may_look(who)?;
         self.shared.session(who.user_id, session).await?;
         let extent = Extent { entries: limit.clamp(1, MAX_PAGE), bytes: PAGE_BYTES, whole: usize::MAX, at_least_one: true };
         let before = before.unwrap_or(u64::MAX);
@@ -166,6 +168,7 @@ impl Hub {
 
     /// Changes after `after`, at most `limit`, and the last sequence number there is. Long ones make a shorter page.
     pub async fn changes(&self, who: Identity, session: SessionId, after: u64, limit: u32) -> Result<(Vec<Change>, u64), ErrorBody> {
+        self.may_look(who)?;
         let stream = StreamId { kind: StreamKind::Session, id: session.0 };
         let failed = |error| told(&HubError::Store(error));
         let head = self.shared.store.head(who.user_id, stream).await.map_err(failed)?.ok_or_else(|| ErrorBody::not_found("session"))?;
@@ -190,6 +193,7 @@ impl Hub {
     }
 
     pub async fn snapshot(&self, who: Identity, session: SessionId) -> Result<Snapshot, ErrorBody> {
+        self.may_look(who)?;
         let state = self.shared.state(who.user_id, session).await?;
         let extent = Extent { entries: VIEW_ENTRIES, bytes: ROOM, whole: WHOLE_BYTES, at_least_one: false };
         let (timeline, _) = self.shared.timeline(who.user_id, session, state.seq + 1, extent, BTreeSet::new()).await?;

@@ -20,6 +20,7 @@ const MAX_MATCHES: usize = 20;
 impl Hub {
     /// Messages of the user's in which all of the words stand, the newest first.
     pub async fn search(&self, who: Identity, words: &str, limit: u32) -> Result<SearchResults, ErrorBody> {
+        self.may_look(who)?;
         let count = words.chars().count();
         if count > MAX_WORDS {
             let message = format!("What is looked for has {count} characters; at most {MAX_WORDS} are taken.");

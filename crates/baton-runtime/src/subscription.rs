@@ -65,6 +65,7 @@ pub struct Subscription {
 impl Hub {
     /// Follows a session: from its view, or from what came after `after`.
     pub async fn subscribe(&self, who: Identity, session: SessionId, after: Option<u64>) -> Result<Subscription, ErrorBody> {
+        self.may_look(who)?;
         let handle = self.shared.session(who.user_id, session).await?;
         // Listening comes before reading, so that what happens in between arrives by one of the two.
         let (signals, so_far) = handle.live.follow();

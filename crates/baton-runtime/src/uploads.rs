@@ -206,6 +206,7 @@ impl Hub {
 
     /// A blob of the user's own.
     pub async fn blob(&self, who: Identity, digest: &Digest) -> Result<Vec<u8>, ErrorBody> {
+        self.may_look(who)?;
         let found = self.shared.store.blob(who.user_id, digest).await.map_err(|error| told(&HubError::Store(error)))?;
         found.ok_or_else(|| ErrorBody::not_found("blob"))
     }

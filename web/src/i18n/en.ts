@@ -255,7 +255,7 @@ export const en = {
   trust_guest: "Guest",
   trust_trusted_text: "May approve everything and add devices. Only for what is yours alone.",
   trust_standard_text: "May work and approve ordinary things, with a second yes.",
-  trust_guest_text: "May read along, and do nothing.",
+  trust_guest_text: "Sees how the work stands; neither what was said nor files, and may do nothing.",
   approve_device: "Approve a new device",
   approve_device_text: "Type the code that the new device shows.",
   approve_device_code: "Code",

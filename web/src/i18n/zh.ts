@@ -257,7 +257,7 @@ export const zh: Words = {
   trust_guest: "访客",
   trust_trusted_text: "可以批准一切并添加设备。只用于你独自使用的设备。",
   trust_standard_text: "可以工作；批准一般操作时需再次确认。",
-  trust_guest_text: "只能查看，不能操作。",
+  trust_guest_text: "只能看到工作进展；看不到对话内容和文件，也不能操作。",
   approve_device: "批准新设备",
   approve_device_text: "输入新设备上显示的配对码。",
   approve_device_code: "配对码",

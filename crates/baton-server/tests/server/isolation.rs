@@ -107,8 +107,18 @@ async fn trust_decides_and_what_a_device_claims_of_itself_does_not() {
     let phone = server.phone().await;
     let session = server.session(&phone).await;
     let guest = server.pair(server.user, Trust::Guest, ClientType::Phone).await;
-    // A guest looks.
-    server.get(&guest, &format!("/v1/sessions/{session}")).await;
+    // A guest sees how the work stands, and nothing of what was said (H9).
+    server.get(&guest, "/v1/sessions").await;
+    server.get(&guest, &format!("/v1/sessions/{session}/brief")).await;
+    for path in ["", "/history", "/events", "/snapshot", "/diff"] {
+        let path = format!("/v1/sessions/{session}{path}");
+        let looked = server.request("GET", &path).bearer_auth(&guest.token).send().await.unwrap();
+        assert_refused(looked, 403, ErrorCode::TrustTooLow, &path).await;
+    }
+    for path in ["/v1/search?q=hi".to_owned(), format!("/v1/blobs/{}", "0".repeat(64))] {
+        let looked = server.request("GET", &path).bearer_auth(&guest.token).send().await.unwrap();
+        assert_refused(looked, 403, ErrorCode::TrustTooLow, &path).await;
+    }
     let mut say = operation(session, "say", json!({"text": "hi"}));
     say["trust"] = json!("trusted");
     let reply = server.operate(&guest, &say).await;
