@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 
@@ -34,9 +35,23 @@ function shell(): Plugin {
   };
 }
 
+/** Puts a compressed copy beside each text, for a hub that is reached over a thin line. */
+function compressed(): Plugin {
+  return {
+    name: "compressed",
+    apply: "build",
+    writeBundle(options, bundle) {
+      for (const name of Object.keys(bundle).filter((name) => /\.(css|html|js|svg)$/.test(name))) {
+        const path = join(options.dir ?? "dist", name);
+        writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: 9 }));
+      }
+    },
+  };
+}
+
 // What is built is embedded in the hub and served under a policy that allows no inline script or style.
 export default defineConfig({
-  plugins: [shell()],
+  plugins: [shell(), compressed()],
   resolve: { conditions: ["baton-source", "module", "browser", "development|production"] },
   build: {
     target: "es2022",

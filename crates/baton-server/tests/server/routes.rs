@@ -122,6 +122,33 @@ async fn a_token_in_the_url_counts_for_nothing() {
 }
 
 #[tokio::test]
+async fn files_of_the_console_go_compressed_to_whoever_takes_that() {
+    let server = Server::start().await;
+    let rows = [
+        ("/assets/index-1a2b.js", Some("br, gzip"), true),
+        ("/assets/index-1a2b.js", Some("gzip;q=0.5"), true),
+        ("/assets/index-1a2b.js", Some("gzip;q=0, br"), false),
+        ("/assets/index-1a2b.js", Some("br"), false),
+        ("/assets/index-1a2b.js", None, false),
+        ("/", Some("gzip"), false),
+    ];
+    for (path, takes, small) in rows {
+        let mut request = server.request("GET", path);
+        if let Some(takes) = takes {
+            request = request.header("accept-encoding", takes);
+        }
+        let response = request.send().await.unwrap();
+        let encoding = response.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(
+            (encoding.as_deref(), response.headers()["vary"].to_str().unwrap()),
+            (small.then_some("gzip"), "accept-encoding"),
+            "{path}"
+        );
+        assert_eq!(response.text().await.unwrap() == "squeezed", small, "{path} {takes:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_answer_tells_browsers_what_they_may_do() {
     let server = Server::start().await;
     let phone = server.phone().await;

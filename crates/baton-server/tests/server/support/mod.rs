@@ -50,6 +50,8 @@ fn assets(name: &str) -> Option<Asset> {
         "index.html" => (b"<!doctype html><title>Baton</title>", "text/html; charset=utf-8"),
         "service_worker.js" => (b"addEventListener", "text/javascript"),
         "assets/index-1a2b.js" => (b"export {};", "text/javascript"),
+        // Its content only has to be told from the file's own.
+        "assets/index-1a2b.js.gz" => (b"squeezed", "application/octet-stream"),
         _ => return None,
     };
     Some(Asset { bytes: bytes.into(), content_type: content_type.into() })
