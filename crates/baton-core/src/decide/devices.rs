@@ -174,7 +174,8 @@ pub(super) fn workspace_changed(draft: &mut Draft<'_>, baseline: &Baseline, file
         return;
     }
     let mut changed = difference(&known, baseline);
-    let named: Vec<_> = files.iter().take(MAX_CHANGED_FILES).map(|file| format!("'{}'", words::excerpt(&make_visible(file), MAX_CHANGED_NAME))).collect();
+    let named: Vec<_> =
+        files.iter().take(MAX_CHANGED_FILES).map(|file| format!("'{}'", words::excerpt(&make_visible(file), MAX_CHANGED_NAME))).collect();
     if !named.is_empty() {
         let more = u32::try_from(files.len() - named.len()).unwrap_or(u32::MAX).saturating_add(files_left_out);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };

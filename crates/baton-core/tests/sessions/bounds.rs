@@ -213,7 +213,12 @@ fn the_state_does_not_grow_with_the_history() {
         world.say("phone", &format!("request {n}")).unwrap();
         world.answer("", &[("record_fact", json!({"key": "latest", "value": n.to_string()})), ("read_file", json!({"path": "a"}))]);
         world.perform("read_file");
-        world.run(None, &baton_core::Command::WorkspaceSeen { baseline: baseline(&format!("{n:040}")), files: Vec::new(), files_left_out: 0 }).unwrap();
+        world
+            .run(
+                None,
+                &baton_core::Command::WorkspaceSeen { baseline: baseline(&format!("{n:040}")), files: Vec::new(), files_left_out: 0 },
+            )
+            .unwrap();
         world.answer("done", &[]);
         sizes.push(bytes(&world.state));
     }

@@ -126,7 +126,9 @@ fn a_dangerous_approval_is_asked_anew_when_the_workspace_changed() {
     let mut world = World::calling(&[("delete_file", json!({"path": "a"})), ("run_command", json!({"argv": ["make"]}))]);
     world.prepare("delete_file", Risk::Dangerous);
     world.prepare("run_command", Risk::Sensitive);
-    world.run(None, &Command::WorkspaceSeen { baseline: crate::world::baseline("another commit"), files: Vec::new(), files_left_out: 0 }).unwrap();
+    world
+        .run(None, &Command::WorkspaceSeen { baseline: crate::world::baseline("another commit"), files: Vec::new(), files_left_out: 0 })
+        .unwrap();
     let open: Vec<_> = world.state.open_approvals().map(|approval| (approval.binding.tool.clone(), approval.workspace_changed)).collect();
     assert_eq!(open, [("run_command".to_owned(), true)], "the sensitive one says so, the dangerous one is asked anew");
     assert!(

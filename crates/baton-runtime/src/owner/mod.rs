@@ -12,8 +12,8 @@ use crate::hub::Shared;
 use crate::live::{Live, Signal};
 use baton_core::{Command, Context, Decided, Effect, Ids, Rejection, Session, decide, pending};
 use baton_proto::{
-    Baseline, CallId, DeviceId, Digest, ErrorBody, ErrorCode, Operation, Reply, ReplyStatus, RunningState, SessionId, SessionSummary, Timestamp,
-    UserId,
+    Baseline, CallId, DeviceId, Digest, ErrorBody, ErrorCode, Operation, Reply, ReplyStatus, RunningState, SessionId, SessionSummary,
+    Timestamp, UserId,
 };
 use baton_store::{OperationRow, StoreError};
 use std::collections::BTreeMap;
@@ -105,7 +105,20 @@ impl Owner {
     ) -> Self {
         let mut state = Session::empty(id);
         state.user = user;
-        Self { shared, user, id, state, cached_at: 0, running: BTreeMap::new(), inputs, own, live, last_summary: None, overtaken: false, said_baseline: None }
+        Self {
+            shared,
+            user,
+            id,
+            state,
+            cached_at: 0,
+            running: BTreeMap::new(),
+            inputs,
+            own,
+            live,
+            last_summary: None,
+            overtaken: false,
+            said_baseline: None,
+        }
     }
 
     /// Loads the state, takes up what was in flight, and serves until nothing is left to do or the store says stop.

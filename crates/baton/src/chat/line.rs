@@ -43,7 +43,8 @@ impl Line {
     pub(super) fn word_before_cursor(&self) -> Option<(usize, &str)> {
         let before = &self.text[..self.cursor];
         let quoted = before.rfind("@\"").filter(|start| !before[start + 2..].trim_end_matches('"').contains('"'));
-        let plain = || before.rfind(char::is_whitespace).map_or(0, |space| space + before[space..].chars().next().map_or(0, char::len_utf8));
+        let plain =
+            || before.rfind(char::is_whitespace).map_or(0, |space| space + before[space..].chars().next().map_or(0, char::len_utf8));
         let start = quoted.unwrap_or_else(plain);
         (start < before.len()).then(|| (start, &before[start..]))
     }

@@ -24,7 +24,8 @@ pub(crate) async fn run(args: Cat, profile: Option<&str>, out: &Output) -> Resul
         return Ok(0);
     }
     if out.is_json() {
-        let mut value = json!({"event": "file", "session_id": session, "path": path, "bytes": bytes.len(), "digest": Digest::of_bytes(&bytes)});
+        let mut value =
+            json!({"event": "file", "session_id": session, "path": path, "bytes": bytes.len(), "digest": Digest::of_bytes(&bytes)});
         match String::from_utf8(bytes) {
             Ok(text) => value["text"] = json!(text),
             Err(error) => value["base64"] = json!(BASE64_STANDARD.encode(error.as_bytes())),
@@ -85,7 +86,9 @@ mod tests {
 
     #[test]
     fn a_line_and_a_column_are_no_part_of_the_path() {
-        for (named, path) in [("a.rs:12", "a.rs"), ("a.rs:12:3", "a.rs"), ("a.rs", "a.rs"), ("a:b", "a:b"), ("a:1:2:3", "a:1"), ("a:", "a:")] {
+        for (named, path) in
+            [("a.rs:12", "a.rs"), ("a.rs:12:3", "a.rs"), ("a.rs", "a.rs"), ("a:b", "a:b"), ("a:1:2:3", "a:1"), ("a:", "a:")]
+        {
             assert_eq!(without_line(named), path, "{named}");
         }
     }
