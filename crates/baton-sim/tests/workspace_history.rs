@@ -114,7 +114,7 @@ async fn e7_a_tasks_changes_are_shown_by_step_and_taken_back_without_the_users_o
     let left = diff(&house, session, None, None).await;
     assert_eq!((left.changes.files.len(), left.changes.undone.len()), (0, 3));
     let again = house.terminal.show(&["undo"], "").await;
-    assert!(again.code == 4 && again.out.contains("was taken back by"), "{}", again.out);
+    assert!(again.code == 4 && again.out.contains("was taken back already, by an earlier undo"), "{}", again.out);
     house.all_dialogues_were_valid();
 }
 

@@ -2,15 +2,16 @@
 
 use crate::processes;
 use crate::support::command::{Said, Terminal};
-use crate::support::free_port;
 use crate::support::house::{House, Plan, call};
 use crate::support::hub::Unusual;
 use crate::support::workspace::small_project;
+use crate::support::{free_port, program};
 use baton_proto::CallState;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 fn error(said: &Said) -> Value {
     let line = said.errors.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no error as JSON: {said:?}"));
@@ -76,6 +77,11 @@ async fn o6_hubs_that_cannot_start_say_why_and_touch_nothing() {
         let (code, words) = refused(&data, &["--workspace", path]).await;
         assert_eq!(code, 2);
         assert!(words.contains(path) && words.contains(why), "{words}");
+    }
+    for path in [directory.path(), Path::new("/")] {
+        let (code, words) = refused(&data, &["--workspace", &path.display().to_string()]).await;
+        assert_eq!(code, 2);
+        assert!(words.contains("contains the device's own data") && words.contains("Name a directory below it"), "{words}");
     }
     assert!(!data.exists(), "what can't be right leaves nothing behind");
 
@@ -195,4 +201,42 @@ async fn ctrl_c_before_it_is_ready_leaves_no_device_behind() {
     assert_eq!(child.wait().await.expect("it ends").code(), Some(0));
     // A sandbox that looks at the workspace dies with the device, and is gone a moment later.
     crate::support::until("nothing is left", || async { processes(&text).is_empty().then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o6_a_device_that_gives_up_again_and_again_is_left_alone_with_its_last_words() {
+    let directory = TempDir::new().expect("a directory");
+    let workspace = small_project(directory.path());
+    let device = directory.path().join("data/device");
+    std::fs::create_dir_all(&device).expect("a directory");
+    std::fs::write(device.join("workspaces.json"), "nonsense").expect("a file");
+    let mut hub = tokio::process::Command::new(program("baton"))
+        .args(["up", "--listen", "127.0.0.1:0", "--data"])
+        .arg(directory.path().join("data"))
+        .arg("--workspace")
+        .arg(&workspace)
+        .env("XDG_CONFIG_HOME", directory.path())
+        .env("BATON_LOCAL_MODELS", "none")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the hub starts");
+    let mut lines = BufReader::new(hub.stderr.take().expect("standard error")).lines();
+    let told = async {
+        let mut again = 0;
+        while let Some(line) = lines.next_line().await.expect("a line") {
+            let mended = line.contains("workspaces.json can't be read") && line.contains("Restore it, or remove it");
+            assert!(mended || !line.contains("the device ended"), "{line}");
+            again += usize::from(line.contains("starting it again"));
+            if line.contains("isn't started any more") {
+                return again;
+            }
+        }
+        panic!("the hub ended");
+    };
+    let again = tokio::time::timeout(Duration::from_secs(120), told).await.expect("it is told in time");
+    assert_eq!(again, 4);
+    assert!(hub.try_wait().expect("a status").is_none(), "the hub goes on");
 }

@@ -77,6 +77,10 @@ async fn r7_c32_slash_commands_work_in_every_kind_of_workspace() {
         let undone = say("/undo").await;
         assert_eq!(undone.code, 0, "{kind}: {}", undone.errors);
         assert_eq!(contents(&house.workspace), before, "{kind}: all is as it was, git's own files too");
+        // What was taken back can be done again at once, and taken back again.
+        let again = say("/replace note.txt milk wine").await;
+        assert_eq!((again.code, house.file("note.txt")), (0, note.replace("milk", "wine")), "{kind}: {}", again.out);
+        assert_eq!(say("/undo").await.code, 0, "{kind}");
         let nothing = say("/undo").await;
         assert_eq!(nothing.code, 4, "{kind}: what failed isn't done");
         assert!(nothing.out.contains("No recorded change is left"), "{kind}: {}", nothing.out);
