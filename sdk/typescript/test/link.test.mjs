@@ -79,7 +79,9 @@ describe("the link", { concurrency: true }, () => {
     const proxy = await Proxy.open(house.port);
     const client = await live({ port: proxy.port });
     // The first heartbeat has to be answered before its absence says anything.
-    await new Promise((next) => setTimeout(next, 300));
+    await new Promise((next) => {
+      for (const socket of client.sockets) socket.on("message", (frame) => String(frame).includes('"type":"heartbeat"') && next());
+    });
     const from = Date.now();
     proxy.swallow();
     await until(client, () => client.connection === "reconnecting", "the loss to be noticed");
