@@ -78,7 +78,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Export(export) => commands::export::run(export, profile, &out).await,
         Command::Import(import) => commands::import::run(import, profile, &out).await,
         Command::Backup(backup) => commands::backup::run(backup, &out).await,
-        Command::Completions(completions) => commands::completions::run(completions),
+        Command::Completions(completions) => Ok(commands::completions::run(completions)),
         Command::Man(man) => commands::man::run(man),
     }
 }

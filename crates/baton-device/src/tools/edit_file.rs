@@ -65,7 +65,7 @@ impl Tool for EditFile {
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
             let made = root.change(run.call_id, &wanted)?;
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let words = format!("Replaced the text {times} in {}: {} lines added, {} removed.", wanted.path, made.added, made.removed);
+            let words = format!("Replaced the text {times} in {}: {}.", wanted.path, super::lines(made.added, made.removed));
             Ok(Changed::Now { changes: vec![made], not_recorded: Vec::new(), words })
         })
         .await

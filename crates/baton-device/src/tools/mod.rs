@@ -286,5 +286,10 @@ fn summary(wanted: &Wanted) -> String {
         (Some(_), Some(_)) => "change",
         (Some(_), None) => "delete",
     };
-    format!("{verb} {}: {} bytes become {}, {added} lines added, {removed} removed", wanted.path, old.len(), new.len())
+    format!("{verb} {}: {} bytes become {}, {}", wanted.path, old.len(), new.len(), lines(added, removed))
+}
+
+/// How many lines a change added and removed, in words.
+fn lines(added: u32, removed: u32) -> String {
+    format!("{added} {} added, {removed} removed", if added == 1 { "line" } else { "lines" })
 }

@@ -58,7 +58,7 @@ impl Tool for WriteFile {
             check_expected(&run.expected, &wanted.path, wanted.before.as_ref())?;
             let verb = if wanted.before.is_some() { "Wrote" } else { "Created" };
             let made = root.change(run.call_id, &wanted)?;
-            let words = format!("{verb} {}: {} lines added, {} removed.", wanted.path, made.added, made.removed);
+            let words = format!("{verb} {}: {}.", wanted.path, super::lines(made.added, made.removed));
             Ok(Changed::Now { changes: vec![made], not_recorded: Vec::new(), words })
         })
         .await
