@@ -1,3 +1,5 @@
+use crate::transport::is_on_this_machine;
+use reqwest::Url;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ pub struct ModelConfig {
     pub model: String,
     /// None for local models that want no key.
     pub api_key: Option<Secret>,
-    /// From the sending of the request to the first word of the answer.
+    /// From the sending of the request to the first word of the answer: a minute, or ten for a model on this machine, unless said otherwise.
     pub first_token_timeout: Duration,
     /// Between two pieces of the answer.
     pub idle_timeout: Duration,
@@ -26,12 +28,15 @@ impl ModelConfig {
     /// A model with the default waiting times of R3, without a key, in the dialect that its address is known for.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         let base_url = base_url.into();
+        // A model on this machine may have to read everything anew, at the pace of a processor; a server that hangs there is seen by its user.
+        let is_here = Url::parse(&base_url).is_ok_and(|url| is_on_this_machine(&url));
+        let first_token_timeout = if is_here { Duration::from_mins(10) } else { Duration::from_mins(1) };
         Self {
             dialect: Dialect::of_address(&base_url),
             base_url,
             model: model.into(),
             api_key: None,
-            first_token_timeout: Duration::from_mins(1),
+            first_token_timeout,
             idle_timeout: Duration::from_mins(1),
             temperature: None,
             max_tokens: None,

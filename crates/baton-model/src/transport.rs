@@ -59,6 +59,11 @@ fn host_address(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
+/// Whether a server stands on this machine, where no proxy has a place and a model may be slow.
+pub(crate) fn is_on_this_machine(url: &Url) -> bool {
+    url.host_str() == Some("localhost") || host_address(url).is_some_and(|address| address.is_loopback())
+}
+
 /// What goes with every request: the key, where there is one, and the interface's version.
 pub(crate) fn headers(config: &ModelConfig) -> Result<HeaderMap, ModelError> {
     let mut headers = HeaderMap::new();
@@ -101,8 +106,7 @@ pub(crate) fn client(endpoint: &Url, headers: HeaderMap) -> reqwest::Result<Clie
             rustls::ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
         );
     }
-    let is_loopback = endpoint.host_str() == Some("localhost") || host_address(endpoint).is_some_and(|address| address.is_loopback());
-    if is_loopback {
+    if is_on_this_machine(endpoint) {
         builder = builder.no_proxy();
     }
     builder.build()

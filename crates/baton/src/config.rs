@@ -183,10 +183,10 @@ impl ModelSection {
     }
 
     fn applied_to(&self, config: ModelConfig) -> ModelConfig {
-        let seconds = |given: Option<u64>| Duration::from_secs(given.unwrap_or(60).clamp(1, 3600));
+        let seconds = |given: Option<u64>, usual: Duration| given.map_or(usual, |given| Duration::from_secs(given.clamp(1, 3600)));
         ModelConfig {
-            first_token_timeout: seconds(self.first_token_timeout_s),
-            idle_timeout: seconds(self.idle_timeout_s),
+            first_token_timeout: seconds(self.first_token_timeout_s, config.first_token_timeout),
+            idle_timeout: seconds(self.idle_timeout_s, config.idle_timeout),
             temperature: self.temperature,
             max_tokens: self.max_tokens,
             ..config
