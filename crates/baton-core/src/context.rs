@@ -1,4 +1,4 @@
-use baton_proto::{ClientType, DeviceId, JournalId, Rule, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
+use baton_proto::{ClientType, DeviceId, JournalId, MessageId, Rule, Sender, SessionId, Timestamp, ToolSpec, Trust, Workspace};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +19,16 @@ pub struct Context {
     pub budgets: Budgets,
     /// Another session that works in this session's workspace at the moment, with its title (E6).
     pub workspace_held_by: Option<(SessionId, String)>,
+    /// What the model has written of the answer under way, which is kept when it is stopped.
+    pub so_far: Option<SoFar>,
+}
+
+/// The text of an answer that isn't finished, and of which try it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoFar {
+    pub message_id: MessageId,
+    pub attempt: u32,
+    pub text: String,
 }
 
 /// Tokens that may be spent, and that were (R4).

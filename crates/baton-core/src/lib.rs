@@ -25,7 +25,7 @@ mod views;
 pub mod words;
 
 pub use command::{Command, ModelOutcome, ProposedCall};
-pub use context::{ActingDevice, Budgets, Context, Ids, OfferedTool, Surroundings};
+pub use context::{ActingDevice, Budgets, Context, Ids, OfferedTool, SoFar, Surroundings};
 pub use decide::{Decided, MAX_ATTACHMENTS, MAX_CALLS, Rejection, decide, needs_workspace};
 pub use hub_tools::{hub_tools, part_of, wanted_blob};
 pub use machine::origins::Reading;

@@ -62,6 +62,14 @@ pub(crate) fn stopped(language: Language, device: &str) -> String {
     }
 }
 
+/// Stands behind what there is of an answer.
+pub(crate) fn broken_off(language: Language) -> &'static str {
+    match language {
+        Language::En => "(Stopped here.)",
+        Language::Zh => "（到此停止。）",
+    }
+}
+
 pub(crate) fn paused(language: Language, device: &str) -> String {
     match language {
         Language::En => format!("Paused on {device}."),

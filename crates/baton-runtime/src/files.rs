@@ -7,8 +7,8 @@ use crate::questions::{Answer, unfitting};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use baton_proto::{
-    DeviceId, Digest, ErrorBody, ErrorCode, FilePart, FileShown, FoundPaths, HubFrame, MAX_FILE_PART_BYTES, MAX_FOUND_PATHS, MAX_SHOWN_FILE_BYTES, SessionId,
-    ToolError,
+    DeviceId, Digest, ErrorBody, ErrorCode, FilePart, FileShown, FoundPaths, HubFrame, MAX_FILE_PART_BYTES, MAX_FOUND_PATHS,
+    MAX_SHOWN_FILE_BYTES, SessionId, ToolError,
 };
 
 /// How often a file is begun anew that changes while it is fetched.

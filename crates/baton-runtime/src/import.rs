@@ -100,6 +100,7 @@ pub fn examine_export(file: &[u8]) -> Result<usize, ErrorBody> {
         model: None,
         budgets: Budgets::default(),
         workspace_held_by: None,
+        so_far: None,
     };
     Ok(ready(session_id, &events, nobody, &at)?.rows.len())
 }
@@ -141,6 +142,7 @@ fn context(shared: &Shared, who: Identity) -> Context {
         model: None,
         budgets: Budgets::default(),
         workspace_held_by: None,
+        so_far: None,
     }
 }
 

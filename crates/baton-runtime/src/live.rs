@@ -1,3 +1,4 @@
+use baton_core::SoFar;
 use baton_proto::{CallId, Change, DeltaPart, MessageId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
@@ -86,6 +87,13 @@ impl Live {
         let offset = u64::try_from(kept.len()).unwrap_or(u64::MAX);
         kept.push_str(text);
         self.send(Signal::Delta(Delta { message_id, attempt, part, offset, text: text.to_owned() }));
+    }
+
+    /// What there is of an answer under way.
+    pub(crate) fn so_far(&self) -> Option<SoFar> {
+        let partial = self.partial();
+        let known = partial.as_ref()?;
+        Some(SoFar { message_id: known.message_id, attempt: known.attempt, text: known.text.clone() })
     }
 
     /// The answer is in the log now, or was given up.

@@ -1,9 +1,13 @@
 use super::{answers, say, tools};
 use crate::context::ActingDevice;
 use crate::draft::Draft;
+use crate::machine::ModelStage;
 use crate::machine::phase::may_follow;
 use crate::words;
-use baton_proto::{ErrorBody, ErrorCode, Phase, QuestionState, SessionEvent, TaskId};
+use baton_proto::{ErrorBody, ErrorCode, Phase, QuestionState, Role, SessionEvent, TaskId};
+
+/// Bytes of an answer that was broken off. Written as JSON it may be twice as much, and an event has its limit.
+const MAX_KEPT_BYTES: usize = 24 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -61,6 +65,7 @@ pub(super) fn stop(draft: &mut Draft<'_>, sender: &ActingDevice, task_id: Option
 /// From here on nothing new starts; what runs is asked to stop, and the turn ends when all of it has.
 pub(super) fn begin(draft: &mut Draft<'_>, reason: &str, after: After) {
     let Some(turn_id) = draft.state.open_turn().map(|turn| turn.id) else { return };
+    keep_what_was_written(draft);
     let (pause, for_input) = (after == After::Nothing(Kind::Pause), after == After::QueuedInput);
     draft.emit(SessionEvent::TurnStopRequested { turn_id, reason: reason.to_owned(), pause, for_input });
     answers::set_approvals_aside(draft, reason);
@@ -73,6 +78,31 @@ pub(super) fn begin(draft: &mut Draft<'_>, reason: &str, after: After) {
     for call_id in unsettled {
         tools::cancel(draft, call_id, reason);
     }
+}
+
+/// What the user has read of an answer that is broken off stays, for them and for the model.
+fn keep_what_was_written(draft: &mut Draft<'_>) {
+    let Some(so_far) = draft.at.so_far.clone() else { return };
+    let Some(turn) = draft.state.open_turn() else { return };
+    let is_under_way = turn
+        .model
+        .as_ref()
+        .is_some_and(|call| call.stage == ModelStage::Started && call.message_id == so_far.message_id && call.attempt == so_far.attempt);
+    if !is_under_way || so_far.text.trim().is_empty() {
+        return;
+    }
+    let (turn_id, task_id) = (turn.id, turn.task_id);
+    let text = format!("{}\n\n{}", words::excerpt(&so_far.text, MAX_KEPT_BYTES), words::broken_off(draft.state.language));
+    draft.emit(SessionEvent::MessageAdded {
+        message_id: so_far.message_id,
+        role: Role::Agent,
+        text,
+        turn_id: Some(turn_id),
+        task_id,
+        sender: None,
+        selection: None,
+        attachments: Vec::new(),
+    });
 }
 
 /// Goes on with a paused task, or with one whose turn ended before it was done.

@@ -1,8 +1,8 @@
-//! Resetting the agent's context (D7): confirmed, for everybody, and undone.
+//! What the agent's context holds: a reset is confirmed, for everybody, and undone (D7); what was read of a broken answer stays (ux 22).
 
 use crate::world::{World, code};
-use baton_core::{Session, entities};
-use baton_proto::{EntityView, ErrorCode, Intent};
+use baton_core::{Session, SoFar, entities};
+use baton_proto::{EntityView, ErrorCode, Intent, Role, SessionEvent};
 
 fn asked(world: &mut World) -> String {
     serde_json::to_string(&world.request()).unwrap()
@@ -74,4 +74,32 @@ fn d7_what_many_resets_hide_stays_hidden_however_many_are_undone() {
     world.say("phone", "and now").unwrap();
     let request = asked(&mut world);
     assert!(!request.contains("otter"), "the first reset was never taken back: {request}");
+}
+
+#[test]
+fn what_was_read_of_an_answer_that_is_stopped_stays_for_its_reader_and_for_the_model() {
+    let mut world = World::asked("tell a story");
+    let call = world.state.open_turn().and_then(|turn| turn.model.clone()).unwrap();
+    let so_far = |attempt| Some(SoFar { message_id: call.message_id, attempt, text: "Once upon a".to_owned() });
+    world.so_far = so_far(call.attempt);
+    world.op("phone", Intent::Cancel { task_id: None }).unwrap();
+    world.so_far = None;
+    let kept: Vec<_> = world
+        .log
+        .iter()
+        .filter_map(|event| match &event.body {
+            SessionEvent::MessageAdded { role: Role::Agent, message_id, text, .. } => Some((*message_id, text.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [(call.message_id, "Once upon a\n\n(Stopped here.)".to_owned())]);
+    world.say("phone", "go on").unwrap();
+    assert!(asked(&mut world).contains("Once upon a"), "the model knows what it had said");
+
+    // Words of another try, or none, leave nothing behind.
+    let call = world.state.open_turn().and_then(|turn| turn.model.clone()).unwrap();
+    let before = world.count(|event| matches!(event, SessionEvent::MessageAdded { role: Role::Agent, .. }));
+    world.so_far = Some(SoFar { message_id: call.message_id, attempt: call.attempt + 1, text: "Never".to_owned() });
+    world.op("phone", Intent::Cancel { task_id: None }).unwrap();
+    assert_eq!(world.count(|event| matches!(event, SessionEvent::MessageAdded { role: Role::Agent, .. })), before);
 }

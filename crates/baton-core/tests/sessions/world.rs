@@ -47,6 +47,7 @@ pub(crate) struct World {
     pub(crate) model: Option<String>,
     pub(crate) budgets: Budgets,
     pub(crate) held_by: Option<(SessionId, String)>,
+    pub(crate) so_far: Option<baton_core::SoFar>,
     pub(crate) now: Timestamp,
     /// Whether the laws are checked after each step; off only while something large is built up.
     pub(crate) checks: bool,
@@ -81,6 +82,7 @@ impl World {
             around,
             model: Some("test-model".to_owned()),
             held_by: None,
+            so_far: None,
             budgets: Budgets::default(),
             now: Timestamp(BEGIN),
             checks: true,
@@ -119,6 +121,7 @@ impl World {
             around: Arc::new(self.around.clone()),
             model: self.model.clone(),
             workspace_held_by: self.held_by.clone(),
+            so_far: self.so_far.clone(),
             budgets: self.budgets,
         }
     }

@@ -236,7 +236,7 @@ impl Owner {
         let sender = who.and_then(|who| around.devices.get(&who.device_id).cloned());
         let workspace_held_by = self.claim_workspace();
         let (ids, budgets) = (Ids::new(now, self.shared.clock.random()), self.shared.spending.budgets(self.user, now));
-        Context { now, ids, sender, around, model: self.shared.model_name(), budgets, workspace_held_by }
+        Context { now, ids, sender, around, model: self.shared.model_name(), budgets, workspace_held_by, so_far: self.live.so_far() }
     }
 
     /// Decides on an operation and answers it. The answer follows the durable commit, never precedes it.
