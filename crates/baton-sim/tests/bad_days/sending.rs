@@ -142,7 +142,7 @@ async fn c22_whoever_comes_before_the_first_token_sees_that_a_turn_is_in_progres
         assert_eq!(turn, Some((TurnState::Running, true)));
         assert!(task(&view).phase != Phase::Done);
         let shown = house.terminal.show(&["show", &session.to_string()], "").await;
-        assert!(shown.out.contains("Running, Thinking"), "{}", shown.out);
+        assert!(shown.out.contains("  thinking  "), "{}", shown.out);
         let listed = house.terminal.ok(&["sessions"]).await;
         assert_eq!((&listed.lines[0]["state"], &listed.lines[0]["activity"]), (&json!("running"), &json!("thinking")));
     }

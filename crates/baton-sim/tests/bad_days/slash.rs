@@ -107,6 +107,5 @@ async fn r7_without_a_model_what_needs_one_is_refused_in_words_and_kept() {
         assert!(said.errors.contains(code.as_str()), "{text}: {}", said.errors);
     }
     let sessions = house.phone.sessions(None, None).await.expect("a list").sessions;
-    assert_eq!(sessions.len(), 1, "what was refused opened no further session");
-    assert!(house.view(sessions[0].session_id).await.entities.iter().all(|entity| entity.kind() != "message"), "nothing was taken");
+    assert!(sessions.is_empty(), "what was refused left no session that would be taken for the newest: {sessions:?}");
 }
