@@ -128,7 +128,8 @@ fn unknown_fields_are_ignored_and_a_missing_lane_is_main() {
 
 #[test]
 fn s21_origins_are_read_and_written_where_they_are_told() {
-    let origins = json!({"read": [{"kind": "path", "name": "README.md"}, {"kind": "command", "name": "npm view x"}], "more": 2, "earlier": true});
+    let origins =
+        json!({"read": [{"kind": "path", "name": "README.md"}, {"kind": "command", "name": "npm view x"}], "more": 2, "earlier": true});
     let added = |text: &str, at: &str| {
         let mut value: Value = serde_json::from_str(text).unwrap();
         value.pointer_mut(at).unwrap()["origins"] = origins.clone();

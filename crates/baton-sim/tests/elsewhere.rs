@@ -113,9 +113,8 @@ async fn paths_are_completed_on_the_device_and_a_new_file_is_found_at_once() {
 async fn d8_the_workspace_that_ends_are_shown_follows_what_the_user_does() {
     let house = House::build(Plan::default()).await;
     let session = new_session(&house).await;
-    let shown = async |what: &str, fits: fn(&WorkspaceEntity) -> bool| {
-        house.until(session, what, |view| workspace(view).filter(|workspace| fits(workspace))).await
-    };
+    let shown =
+        async |what: &str, fits: fn(&WorkspaceEntity) -> bool| house.until(session, what, |view| workspace(view).filter(&fits)).await;
     let first = shown("a clean workspace", |workspace| workspace.baseline.dirty.is_none()).await;
     assert_eq!(first.baseline.branch.as_deref(), Some("main"));
     std::fs::write(house.workspace.join("note.txt"), "milk and wine\n").expect("a file");

@@ -308,18 +308,17 @@ async fn d7_a_reset_context_is_not_sent_to_the_model_and_comes_back_when_undone(
     house.until(session, "the end", |view| (task(view).phase == Phase::Done).then_some(())).await;
     let session = session.to_string();
 
-    let refused = house.terminal.run(&["reset", "--session", &session]).await;
-    assert_eq!(refused.code, 4, "{}", refused.out);
-    assert!(format!("{}{}", refused.out, refused.err).contains("--confirm"), "how to go on is said: {}{}", refused.out, refused.err);
-    let reset = house.terminal.run(&["reset", "--session", &session, "--confirm"]).await;
-    assert!(reset.code == 0 && reset.out.contains("begins afresh"), "{}{}", reset.out, reset.err);
+    let refused = house.terminal.show(&["reset", "--session", &session], "").await;
+    assert!(refused.code == 4 && refused.errors.contains("--confirm"), "how to go on is said: {refused:?}");
+    let reset = house.terminal.show(&["reset", "--session", &session, "--confirm"], "").await;
+    assert!(reset.code == 0 && reset.out.contains("begins afresh"), "{reset:?}");
     let next = async |words: &str| {
         assert_eq!(house.terminal.run(&["send", "--session", &session, "--wait", words]).await.code, 0, "{words}");
         house.model().requests().pop().expect("a request").body.to_string()
     };
     let request = next("which colour").await;
     assert!(!request.contains("walrus"), "the model is shown what it was to forget: {request}");
-    assert!(house.terminal.run(&["show", &session]).await.out.contains("walrus"), "people still read it");
+    assert!(house.terminal.show(&["show", &session], "").await.out.contains("walrus"), "people still read it");
 
     assert_eq!(house.terminal.run(&["reset", "--session", &session, "--undo"]).await.code, 0);
     let request = next("and again").await;

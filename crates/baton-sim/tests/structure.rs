@@ -5,8 +5,8 @@
 
 use baton_proto::{
     Brief, Change, ClientFrame, Credentials, ErrorCode, FoundPaths, HubFrame, InvitationApproval, InvitationState, InvitationView,
-    Operation, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, Said, SearchResults, SessionImport, Snapshot,
-    WorkspaceDiff,
+    Operation, PairingApproval, PairingPreview, PairingRequest, PairingStarted, Problem, Reply, Said, SearchResults, SessionImport,
+    Snapshot, WorkspaceDiff,
 };
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Serialize;

@@ -72,9 +72,9 @@ async fn collect(door: &Http, id: PairingId, secret: &str) -> String {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn s6_no_secret_is_where_others_can_read_it() {
-    let rules = json!([
+/// A model that works, and one that fails.
+fn rules() -> Value {
+    json!([
         rule(
             "work",
             0,
@@ -82,9 +82,13 @@ async fn s6_no_secret_is_where_others_can_read_it() {
         ),
         rule("work", 1, json!({"text": "{{last_result}}"})),
         rule("fail", 0, json!({"fault": {"status": 403}})),
-    ]);
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_no_secret_is_where_others_can_read_it() {
     let hub = Unusual { variables: &[("BATON_MODEL_KEY", KEY), ("BATON_LOG", "trace")], ..Unusual::default() };
-    let house = House::build(Plan { rules: Some(rules), hub, ..Plan::default() }).await;
+    let house = House::build(Plan { rules: Some(rules()), hub, ..Plan::default() }).await;
     let hub_file: Value = serde_json::from_slice(&std::fs::read(house.hub.data.join("hub.json")).expect("a file")).expect("JSON");
     let device: Value = serde_json::from_slice(&std::fs::read(house.hub.data.join("device/profile.json")).expect("a file")).expect("JSON");
     let invitation = house.phone.invite(Trust::Trusted).await.expect("an invitation");

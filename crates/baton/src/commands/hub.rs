@@ -127,6 +127,7 @@ impl Serving {
             task_tokens: config.budget.task_tokens,
             day_tokens: config.budget.day_tokens,
             context_tokens: config.context_tokens(),
+            price: config.price()?,
             ..HubConfig::new(env!("CARGO_PKG_VERSION"), model)
         };
         let hub = Hub::open(store, config).await.map_err(|error| match error {
