@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Cuts of each kind of connection.
 const CUTS: usize = 1000;
+/// How long the hub waits for a reader that takes nothing.
+const STALLED: Duration = Duration::from_millis(300);
 /// Changes that are more than what lies between a writer and a reader that doesn't read.
 const SLOW: usize = 110;
 
@@ -210,7 +212,7 @@ async fn a_stream_ends_with_its_device_and_with_the_hub() {
 /// D4: whoever doesn't read is given up, holds nobody back, and goes on where it was.
 #[tokio::test]
 async fn a_slow_reader_slows_nobody_and_resumes_without_gap_or_repeat() {
-    let server = Server::start_with(|config| config.limits.stalled = Duration::from_millis(300)).await;
+    let server = Server::start_with(|config| config.limits.stalled = STALLED).await;
     let (phone, other) = (server.phone().await, server.phone().await);
     let session = server.session(&phone).await;
     let mut slow = Stream::open_narrow(server.address, &other.token, &path(session), Some(0)).await;
@@ -230,6 +232,8 @@ async fn a_slow_reader_slows_nobody_and_resumes_without_gap_or_repeat() {
     };
     // The quick one has everything while the slow one has taken nothing.
     tokio::join!(writer, reader);
+    // The hub's patience has to run out before the slow one begins to read, and nothing tells when it has.
+    tokio::time::sleep(4 * STALLED).await;
     let came: Vec<Value> = tokio::time::timeout(PATIENCE, slow.rest())
         .await
         .expect("its end")

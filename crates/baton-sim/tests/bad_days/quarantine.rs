@@ -30,7 +30,7 @@ async fn c11_c44_a_session_that_kills_the_hub_each_time_is_left_alone_in_words_u
     let shown = house.terminal.show(&["show", &session.to_string()], "").await;
     assert!(shown.out.contains(&reason) && shown.out.contains(&format!("baton resume {session}")), "{}", shown.out);
     let listed = house.terminal.show(&["sessions"], "").await;
-    assert!(listed.out.contains(&format!("{session}  pending")) && listed.out.contains(&reason), "{}", listed.out);
+    assert!(listed.out.contains(&format!("{session}  rests")) && listed.out.contains(&reason), "{}", listed.out);
     let listed = house.terminal.ok(&["sessions"]).await;
     assert_eq!(listed.lines[0]["line"], json!(reason));
 
