@@ -6,8 +6,8 @@ use crate::machine::phase::may_follow;
 use crate::words;
 use baton_proto::{ErrorBody, ErrorCode, Phase, QuestionState, Role, SessionEvent, TaskId};
 
-/// Bytes of an answer that was broken off. Written as JSON it may be twice as much, and an event has its limit.
-const MAX_KEPT_BYTES: usize = 24 * 1024;
+/// Bytes of an answer that was broken off, as JSON writes it.
+const MAX_KEPT_BYTES: usize = 48 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -92,7 +92,7 @@ fn keep_what_was_written(draft: &mut Draft<'_>) {
         return;
     }
     let (turn_id, task_id) = (turn.id, turn.task_id);
-    let text = format!("{}\n\n{}", words::excerpt(&so_far.text, MAX_KEPT_BYTES), words::broken_off(draft.state.language));
+    let text = format!("{}\n\n{}", words::json_excerpt(&so_far.text, MAX_KEPT_BYTES), words::broken_off(draft.state.language));
     draft.emit(SessionEvent::MessageAdded {
         message_id: so_far.message_id,
         role: Role::Agent,

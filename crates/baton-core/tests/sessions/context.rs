@@ -103,3 +103,15 @@ fn what_was_read_of_an_answer_that_is_stopped_stays_for_its_reader_and_for_the_m
     world.op("phone", Intent::Cancel { task_id: None }).unwrap();
     assert_eq!(world.count(|event| matches!(event, SessionEvent::MessageAdded { role: Role::Agent, .. })), before);
 }
+
+#[test]
+fn what_is_kept_of_a_stopped_answer_fits_an_event_whatever_it_is_made_of() {
+    for text in ["\u{1}".repeat(100_000), "圆".repeat(60_000), "\"\\".repeat(60_000)] {
+        let mut world = World::asked("tell a story");
+        let call = world.state.open_turn().and_then(|turn| turn.model.clone()).unwrap();
+        world.so_far = Some(SoFar { message_id: call.message_id, attempt: call.attempt, text });
+        world.op("phone", Intent::Cancel { task_id: None }).unwrap();
+        let kept = world.log.iter().find(|event| matches!(&event.body, SessionEvent::MessageAdded { role: Role::Agent, .. })).unwrap();
+        assert!(serde_json::to_vec(kept).unwrap().len() <= baton_proto::MAX_EVENT_BYTES);
+    }
+}

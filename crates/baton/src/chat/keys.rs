@@ -138,6 +138,8 @@ impl Chat {
         if matches!(key, 'y' | 't' | 'a') && card.is_cut(self.screen.width()) && !self.desk.show_whole(id) {
             self.screen.print(super::Style::Plain, &card.whole().unwrap_or_default());
             self.say("That is all of what would run. Once you have read it, the key allows it.");
+            // A key that is held down hasn't read it.
+            self.desk.put_off(Instant::now());
             return Ok(true);
         }
         match (&card, key) {
