@@ -296,6 +296,8 @@ test("by keyboard alone: to a session that waits, through its card, to the next 
   await page.getByTestId("help").waitFor();
   await page.keyboard.press("Escape");
   await page.getByTestId("help").waitFor({ state: "detached" });
+  // A key that goes to what waits needs a list that says what does.
+  await page.locator("[data-testid=session-item][data-standing=needs_you]").first().waitFor();
   await page.keyboard.press("w");
   await page.locator("[data-testid=timeline][data-loaded=true]").waitFor();
   await page.locator("[data-open-card=true]").first().waitFor();
@@ -328,6 +330,7 @@ test("the list is filtered by words, state, device and project", { skip }, async
   const own = await context(browser, hub, { cookie: desk });
   const page = await open(own, hub);
   const items = page.getByTestId("session-item");
+  await page.locator("[data-testid=session-item][data-standing=needs_you]").first().waitFor();
   const all = await items.count();
   await page.getByTestId("filter").fill("bloom");
   assert.equal(await items.count(), 1);
