@@ -24,7 +24,7 @@ async fn said(server: &Server, by: &Device, title: &str, workspace: &str, text: 
 
 async fn found(server: &Server, by: &Device, words: &str) -> Vec<Value> {
     // Every byte escaped, as a browser would.
-    let q: String = words.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let q = words.bytes().fold(String::new(), |q, byte| q + &format!("%{byte:02X}"));
     let results = server.get(by, &format!("/v1/search?q={q}")).await;
     assert_eq!(results["complete"], true);
     results["hits"].as_array().unwrap().clone()
