@@ -80,7 +80,7 @@ async fn texts_from_before_the_index_are_found_in_the_end() {
     let now = Pen { fence: store.incarnation(), ..pen };
     store.append(Append { rows: vec![contract::message("said meanwhile 按钮")], ..now.append(MESSAGES as u64, &[]) }).await.unwrap();
     assert_eq!(store.search(pen.user, "meanwhile", 10).await.unwrap().texts.len(), 1, "what is said now is found at once");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while store.search(pen.user, "message", 1).await.unwrap().incomplete {
         assert!(std::time::Instant::now() < deadline, "reading up comes to an end");
         tokio::task::yield_now().await;

@@ -80,8 +80,7 @@ fn d7_what_many_resets_hide_stays_hidden_however_many_are_undone() {
 fn what_was_read_of_an_answer_that_is_stopped_stays_for_its_reader_and_for_the_model() {
     let mut world = World::asked("tell a story");
     let call = world.state.open_turn().and_then(|turn| turn.model.clone()).unwrap();
-    let so_far = |attempt| Some(SoFar { message_id: call.message_id, attempt, text: "Once upon a".to_owned() });
-    world.so_far = so_far(call.attempt);
+    world.so_far = Some(SoFar { message_id: call.message_id, attempt: call.attempt, text: "Once upon a".to_owned() });
     world.op("phone", Intent::Cancel { task_id: None }).unwrap();
     world.so_far = None;
     let kept: Vec<_> = world

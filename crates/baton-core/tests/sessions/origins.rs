@@ -14,11 +14,11 @@ fn origin(kind: OriginKind, name: &str) -> Origin {
 /// The origins on the card of the call that waits for approval.
 fn on_the_card(world: &World) -> Origins {
     let id = world.approval();
-    let cards = baton_core::entities(&world.state).into_iter().filter_map(|entity| match entity {
+    let mut cards = baton_core::entities(&world.state).into_iter().filter_map(|entity| match entity {
         EntityView::Approval(approval) if approval.id == id => Some(approval.binding.origins),
         _ => None,
     });
-    cards.last().expect("a card")
+    cards.next_back().expect("a card")
 }
 
 fn said_with(text: &str, selection: Option<Selection>, attachments: Vec<Attachment>) -> Intent {
