@@ -254,7 +254,8 @@ for (const words of [ENGLISH, CHINESE]) {
         await there.getByTestId("show-diff").first().click();
         const shown = there.locator("[data-testid=diff-file][data-path='tables.html']");
         await shown.waitFor();
-        assert.ok((await shown.innerText()).includes(`+${" ".repeat(20)}${ROUNDED}`));
+        // Lines are laid out when they come near the view, and that takes a moment.
+        await there.waitForFunction((wanted) => document.querySelector("[data-testid=diff-file][data-path='tables.html']")?.innerText.includes(wanted), `+${" ".repeat(20)}${ROUNDED}`);
         assert.equal(await there.getByTestId("diff-file").count(), 1);
         await fits(there, "a diff");
         await there.getByTestId("undo").click();
