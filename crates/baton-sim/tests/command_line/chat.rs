@@ -229,6 +229,8 @@ async fn e5_s19_cards_show_all_of_it_on_request_and_dangerous_ones_ask_once_more
     assert!(window.everything().contains("line 40"));
     let session = house.terminal.ok(&["sessions"]).await.event("session")["session_id"].as_str().expect("an id").parse().expect("an id");
     assert_eq!(crate::support::house::open_approvals(&house.view(session).await).len(), 1, "nothing was allowed yet");
+    // A key that is held down hasn't read it: for a moment none of them acts.
+    window.sees("y once").await;
     window.press("v");
     window.press("a");
     window.sees("1 printf …").await;
